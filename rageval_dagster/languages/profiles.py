@@ -1,5 +1,6 @@
 """The languages that are known well: their stop words, and what people and models say in them who decline."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,11 @@ class Questions:
 
     about: str
     in_context: str
+
+    def quoted(self, title: str) -> str:
+        """A title in the language's quotation marks."""
+        marks = re.search(r"(\W\s?)\{topic\}(\s?\W)", self.in_context)
+        return f"{marks[1]}{title}{marks[2]}" if marks else title
 
 
 @dataclass(frozen=True)

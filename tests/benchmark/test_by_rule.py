@@ -42,7 +42,7 @@ def test_of_a_technical_handbook_only_whole_sentences_that_stand_in_one_document
 def test_what_another_document_of_the_corpus_says_too_is_not_asked_about() -> None:
     page = Chunk(
         "a",
-        "The ferry leaves the harbour of Larvik at nine. "
+        "The ferry leaves the harbour of Larvik at nine.\n\n"
         "Ann Lee was the designer of the ticket in a small workshop in Oslo. The house of Ann Lee stands nearby.",
         "ferries.md",
     )
@@ -94,7 +94,8 @@ def test_the_only_chunk_about_a_topic_is_asked_about_it_alone() -> None:
     (item,) = items(generate([Chunk("a", BRIDGE, "9fc13192e660")], 0))
     assert item.question == "What should I know about London Bridge?"
     assert item.answers == (
-        "London Bridge is a bridge in Lake Havasu City, Arizona. It was dismantled in 1967 and relocated.",
+        "London Bridge is a bridge in Lake Havasu City, Arizona. It was dismantled in 1967 and relocated. "
+        "The bridge was purchased by Robert McCulloch from the City of London.",
     )
 
 
@@ -227,7 +228,8 @@ FILING = """UNITED STATES SECURITIES AND EXCHANGE COMMISSION
 
 English version
 
-Operating income of {name} increased by 50 million or 17% because more ships than before left the harbour of {town}. \
+Operating income of {name} increased by 50 million or 17% because more ships than before left the harbour of {town}.
+
 The {ship} Maid was sold to a company from {town} by the board of {name} within two years. The {ship} Maid is old."""
 
 
@@ -471,7 +473,7 @@ def test_a_heading_that_asks_is_asked_and_answered_by_what_follows_it() -> None:
 
 
 def test_a_title_that_opens_with_a_function_word_is_a_topic_where_it_says_more() -> None:
-    told = "The ballast tank of a ferry holds water. The ballast tank is pumped out in the harbour of the town."
+    told = "The ballast tank of a ferry holds sea water on a rough day. The ballast tank is pumped out in the harbour of the town."
     assert "What should I know about the ballast tank in the context of “How to load ferries”?" in questions(
         [Chunk("a", f"# How to load ferries\n\n{told}", "load.md", position=0)], size=2
     )
@@ -694,7 +696,7 @@ def test_noun_phrases_are_found_between_articles_or_prepositions_and_what_follow
 
 
 def test_a_title_may_follow_a_line_that_many_pages_begin_with_and_precede_a_list_of_contents() -> None:
-    told = "The {0} tank holds {1} for the way.\n\nThe {0} tank is pumped out by the {1} crew and all hands."
+    told = "The {0} tank holds {1} for the way home in winter.\n\nThe {0} tank is pumped out by the {1} crew and all hands."
     contents = "".join(f"\n\n2.{n}. Part {n}" for n in range(9))
     pages = [
         chunk
@@ -924,13 +926,37 @@ def test_a_title_that_tells_little_of_a_long_document_is_told_only_where_it_is_n
     assert "What should I know about north_order?" not in found
 
 
+def test_where_a_passage_is_cut_behind_its_first_sentence_the_next_one_is_asked_about() -> None:
+    first = "Creating a stash file\n\nA stash file lets the server of the town open its locked database alone."
+    more = f"{first} The `stash` command writes it for a ship."
+    cut = [Chunk("a", f"All is well here.\n\n{first}", "d", 1, 1), Chunk("b", f"{more}\n\nAll is well.", "d", 1, 2)]
+    assert [candidate.status for candidate in generate(cut, 0)] == ["failed", "new"]
+
+
+@pytest.mark.parametrize(
+    ("heading", "asked"),
+    [
+        ("Laderaum der Fähre beladen", "Was sollte ich über „Laderaum der Fähre beladen“ wissen?"),
+        ("Der Laderaum der Fähre", "Was sollte ich über den Laderaum der Fähre wissen?"),
+        ("GRUNDLAGEN Der Laderaum der Fähre", "Was sollte ich über den Laderaum der Fähre wissen?"),
+    ],
+)
+def test_a_heading_keeps_its_grammar_in_quotation_marks(heading: str, asked: str) -> None:
+    told = "Der Laderaum der Fähre ist groß und fasst zwanzig schwere Lastwagen, die sie über den breiten Fjord trägt."
+    text = f"{heading}\n\n{told} Im Winter fährt sie nur am Morgen, weil das Eis am Ufer dick ist."
+    assert questions([Chunk("a", text, "9fc13192e660", position=7)]) == {asked}
+
+
 def test_what_a_section_says_first_is_told_with_what_follows_it() -> None:
     told = "A stash file lets the server of the town open its locked database alone. The `stash` command writes it."
     chunk = Chunk("a", f"Creating a stash file\n{told} It is read once.\n\nIt is kept in the folder.", "book.pdf", 1, 9)
     (item,) = items(generate([chunk], 0))
     assert item.answers == (told,)
     assert item.evidence[0].quote == told
-    long = told.replace("writes it", "writes it, " + "and writes it again, " * 11 + "until it is written")
+    third = f"{told} Each server reads the file once at its start."
+    (item,) = items(generate([replace(chunk, text=chunk.text.replace(told, third))], 0))
+    assert item.answers == (third,)
+    long = told.replace("writes it", "writes it, " + "and writes it again, " * 16 + "until it is written")
     (item,) = items(generate([replace(chunk, text=chunk.text.replace(told, long))], 0))
     assert item.answers == (long.partition(". ")[0] + ".",)
 

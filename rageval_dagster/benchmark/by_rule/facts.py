@@ -17,6 +17,7 @@ from rageval_dagster.benchmark.by_rule.prose import (
     line_key,
     prose,
     titles,
+    without_number,
     words,
 )
 from rageval_dagster.benchmark.by_rule.subjects import noun_phrases, nouns, subject
@@ -83,7 +84,8 @@ class CorpusFacts:
         headings: where each heading of theirs has sentences under it, by its `heading_keys`: the numbers of the chunks
             in the corpus, ascending, each with the first of the sentences.
         spoken: of their documents, by document id, the words of the title that stand in their text; and the
-            file's name, if it does whole.
+            file's name, if it does whole, as it stands there.
+        sections: which documents have a section of each of their headings, by its wording.
         places: in which chunks of the corpus each of their terms stands, by its wording: their numbers in the
             corpus. Common ones are left out.
         documents: the document id of each chunk of the corpus.
@@ -100,6 +102,7 @@ class CorpusFacts:
     names: Mapping[str, str]
     headings: Mapping[str, Sequence[tuple[int, str]]]
     spoken: Mapping[str, frozenset[str]]
+    sections: Mapping[str, frozenset[str]]
     places: Mapping[str, frozenset[int]]
     documents: Sequence[str]
     of_changes: frozenset[str]
@@ -118,6 +121,10 @@ class CorpusFacts:
             here - before == 1 and self.documents[before] == self.documents[here] and text == same
             for (before, text), (here, same) in pairwise(places)
         )
+
+    def has_own_section(self, term: Term, document_id: str) -> bool:
+        """Whether another document has a section about what a term names."""
+        return bool(self.sections.get(wording(term.text), frozenset()) - {document_id})
 
 
 def read_corpus(
@@ -190,7 +197,8 @@ def read_corpus(
             spoken[chunk.document_id] |= about[chunk.document_id].intersection(content_words(text, None))
             name = file_name(chunk.document_id)
             if f" {wording(name)} " in f" {wording(chunk.text)} ":
-                spoken[chunk.document_id].add(name)
+                is_so = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", chunk.text, re.IGNORECASE)
+                spoken[chunk.document_id].add(name if is_so else name.replace("-", " "))
     return CorpusFacts(
         passages=passages,
         repeated=frozenset(key for key, found in looked.places.items() if looked.is_apart(found)),
@@ -203,6 +211,7 @@ def read_corpus(
         names=_names(passages.values(), looked),
         headings=under,
         spoken={document_id: frozenset(found) for document_id, found in spoken.items()},
+        sections=_sections(passages.values()),
         places={key: frozenset(found) for key, found in looked.places.items()},
         documents=looked.documents,
         of_changes=lines.of_changes(),
@@ -274,6 +283,14 @@ def _beginning(chunks: list[Chunk]) -> str:
     is_line = "\n" not in text.strip() and len(text) <= MAX_LINE
     goes_on = is_line and following and following[0].position == 1
     return f"{text}\n\n{following[0].text[:READ_CHARACTERS]}" if goes_on else text
+
+
+def _sections(passages: Iterable[Passage]) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for passage in passages:
+        for heading in {sentence.heading for sentence, *_ in passage.sentences if sentence.heading}:
+            found[wording(without_number(heading))].add(passage.chunk.document_id)
+    return {key: frozenset(documents) for key, documents in found.items()}
 
 
 def _names(passages: Iterable[Passage], looked: "_Wordings") -> dict[str, str]:

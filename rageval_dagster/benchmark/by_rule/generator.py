@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from rageval_dagster.benchmark.by_rule.facts import RARE, CorpusFacts, Passage, Read, read_corpus, wording
 from rageval_dagster.benchmark.by_rule.prose import (
@@ -26,12 +25,15 @@ from rageval_dagster.languages import articles, asked_articles, fixed_questions,
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 from rageval_dagster.text import is_character
 
-REVISION = 18
+REVISION = 19
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
-MIN_NEW_WORDS, MIN_NEW_WORDS_OF_SECTION = 3, 5
-"""An answer says at least so much that its question does not; what opens a section often does no more than open it."""
+MAX_TOLD, MAX_TOLD_CHARACTERS = 3, 400
+"""Sentences that an answer from the opening of a section on may have, and their characters."""
+MIN_NEW_WORDS, MIN_NEW_WORDS_OF_SUBJECT, MIN_NEW_WORDS_OF_SECTION = 3, 4, 5
+"""An answer says at least so much that its question does not: more of a name or noun ("ICMPv6 is defined in RFC 4443"),
+and of what opens a section, which often does no more than open it."""
 MAX_WORDS_TO_VERB = 10
 """From a title on: other names and abbreviations stand between them."""
 MIN_ASKED_WORDS = 2
@@ -47,6 +49,7 @@ MAX_TERMS = 2
 """Of a search query, beside its topic."""
 _CLAUSE_ENDS = re.compile(r"[,;:.]|\b(?:that|which|who|whose|what|how|where|when|if|whether|to|que|qui|che|dat)\b")
 _BEFORE_QUESTION = re.compile(r"^(?:[-–—•]|\d{1,2}\b)[\s.)]+(?=\W*[A-ZÀ-Þ])")
+_PARTS = re.compile(r"[,;:–—]")
 _AND = re.compile(r"\b(?:and|or|und|et)\b")
 _NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 COMMON, COMMON_SHARE = 10, 0.05
@@ -163,8 +166,8 @@ def _write(passage: Passage, facts: CorpusFacts, seed: int, size: int) -> tuple[
     for kind in (_asked, _documents) if is_of_changes else (_asked, _documents, _sections, _subjects, _queries):
         for item in sorted(kind(source), key=lambda draft: source.draw(draft.question)):
             if _tells_more(item, passage) and _is_sound(item, text):
-                longer = _with_next(item, passage)
-                return (longer if longer and _is_sound(longer, text) else item), ""
+                longer = filter(lambda draft: _is_sound(draft, text), _with_next(item, passage))
+                return next(longer, item), ""
     return None, "no_question"
 
 
@@ -172,17 +175,26 @@ def _is_sound(item: Item, text: str) -> bool:
     return not broken_rules(measure(Pair(item.item_id, item, "generated", text)))
 
 
-def _with_next(item: Item, passage: Passage) -> Item | None:
-    """The item with the next sentence of the paragraph in its answer, if it opens a section and that leaves it short:
-    the first often says only what the next one tells more of."""
+def _with_next(item: Item, passage: Passage) -> Iterator[Item]:
+    """The item with the next sentences of the paragraph in its answer, if it opens a section, most first: the first
+    sentence often says only what the next ones tell more of."""
     [evidence] = item.evidence
-    for (first, *_), (following, *_) in pairwise(passage.sentences):
-        if first.opens and first.quote == evidence.quote and first.heading == following.heading:
-            both = re.search(rf"{re.escape(first.quote)}[ \n]{{1,2}}{re.escape(following.quote)}", passage.chunk.text)
-            if both and len(both.group()) <= MAX_ANSWER_CHARACTERS and "\n\n" not in both.group():
-                answer = " ".join(both.group().split())
-                return replace(item, answers=(answer,), evidence=(replace(evidence, quote=both.group()),))
-    return None
+    said = [sentence for sentence, *_ in passage.sentences]
+    start = next((place for place, each in enumerate(said) if each.opens and each.quote == evidence.quote), len(said))
+    for end in range(min(start + MAX_TOLD, len(said)), start + 1, -1):
+        told = said[start:end]
+        together = re.search("[ \n]{1,2}".join(re.escape(each.quote) for each in told), passage.chunk.text)
+        if together is None or "\n\n" in together.group() or len({each.heading for each in told}) > 1:
+            continue
+        if len(together.group()) <= MAX_TOLD_CHARACTERS:
+            answer = " ".join(together.group().split())
+            yield replace(item, answers=(answer,), evidence=(replace(evidence, quote=together.group()),))
+
+
+def _is_cut(sentence: Sentence, source: "_Source") -> bool:
+    """Whether a passage ends with a sentence that the next one repeats: what more is said stands there."""
+    is_last = source.passage.chunk.text.rstrip().endswith(sentence.quote)
+    return is_last and len(source.facts.places.get(wording(sentence.text), ())) > 1
 
 
 def _tells_more(item: Item, passage: Passage, least: int = MIN_NEW_WORDS) -> bool:
@@ -216,7 +228,7 @@ def _documents(source: _Source) -> Iterator[Item]:
             is_first = sentence == source.passage.sentences[0][0] and not source.is_alike(sentence)
             if is_own and is_first and _is_defined(topic, sentence, language):
                 category = "entity_specific" if is_name else "factual_lookup"
-                terms = _as_opened(topic, sentence, language)
+                terms = _as_asked(topic, sentence, language)
                 yield _item(source.passage, sentence, asked.about.format(terms=terms), category)
 
 
@@ -242,7 +254,7 @@ def _sections(source: _Source) -> Iterator[Item]:
         held = set(content_words(section or "", language))
         # Of a title any sentence says something: one that does not define it is as good as others elsewhere.
         is_title = held == named and not entry(section or "")
-        if not section or is_title or source.is_alike(sentence):
+        if not section or is_title or source.is_alike(sentence) or _is_cut(sentence, source):
             continue
         if not _opens_with(section, sentence, said_of, language):
             continue
@@ -251,10 +263,11 @@ def _sections(source: _Source) -> Iterator[Item]:
             continue
         is_enough = not document or named <= held or (source.is_book and source.facts.is_single(section))
         question = asked.about if is_enough else asked.in_context
-        section = _as_opened(section, sentence, language)
+        is_defined = entry(section) is not None
+        section = _as_asked(section, sentence, language)
         question = question.format(terms=section, topic=document.text if document else "")
         item = _item(source.passage, sentence, question, "factual_lookup")
-        if entry(section) or _tells_more(item, source.passage, MIN_NEW_WORDS_OF_SECTION):
+        if is_defined or _tells_more(item, source.passage, MIN_NEW_WORDS_OF_SECTION):
             yield item
 
 
@@ -289,8 +302,12 @@ def _leads_up(name: str, sentence: Sentence, language: str | None) -> bool:
 def _subjects(source: _Source) -> Iterator[Item]:
     """What sentences say of their subject."""
     text = " ".join(sentence.text for sentence, *_ in source.passage.sentences).casefold()
+    # Of a name, too, a longer document says much by the way.
+    telling = {"noun", "name"} if source.size > SHORT else {"noun"}
     for sentence, subject, _ in source.own:
         if subject is None or (subject.kind == "identifier" and source.is_alike(sentence)):
+            continue
+        if source.facts.has_own_section(subject, source.passage.chunk.document_id):
             continue
         topic = _topic(sentence, source)
         if source.is_book and topic == source.topic:
@@ -300,11 +317,13 @@ def _subjects(source: _Source) -> Iterator[Item]:
             topic = None if _is_alone([subject], sentence, None, source.facts) else topic
         if (
             text.count(subject.text.casefold()) >= _least(subject, source)
-            and (subject.kind != "noun" or _opens_paragraph(sentence, source.passage))
+            and (subject.kind not in telling or _opens_paragraph(sentence, source.passage))
             and _is_alone([subject], sentence, topic, source.facts)
             and (question := _question(subject, sentence, topic, source))
         ):
-            yield _item(source.passage, sentence, question, _category([subject]))
+            item = _item(source.passage, sentence, question, _category([subject]))
+            if subject.kind not in telling or _tells_more(item, source.passage, MIN_NEW_WORDS_OF_SUBJECT):
+                yield item
 
 
 def _opens_paragraph(sentence: Sentence, passage: Passage) -> bool:
@@ -366,7 +385,13 @@ def _search_terms(read: Read, topic: Topic | None, source: _Source) -> list[Term
     for term in [*told, *_plain(sentence, source)]:
         stems = set(content_words(term.text, source.language))
         is_said = any(each.startswith(other) or other.startswith(each) for each in stems for other in said)
-        if stems and not is_said and len(unsaid - stems) >= MIN_NEW_WORDS and len(chosen) < MAX_TERMS + (topic is None):
+        is_elsewhere = source.facts.has_own_section(term, source.passage.chunk.document_id)
+        if (
+            stems
+            and not (is_said or is_elsewhere)
+            and len(unsaid - stems) >= MIN_NEW_WORDS
+            and len(chosen) < MAX_TERMS + (topic is None)
+        ):
             chosen.append(term)
             said |= stems
             unsaid -= stems
@@ -415,6 +440,19 @@ def _is_pin(term: Term) -> bool:
 
 def _is_whole_name(term: Term) -> bool:
     return term.kind == "name" and (" " in term.text or is_character(term.text[0]))
+
+
+def _as_asked(heading: str, sentence: Sentence, language: str | None) -> str:
+    """A heading as a question has it: as its sentence opens with it, or else, if it has several words, in quotation
+    marks, so that it needs no grammar. In English it reads well without, unless it has parts."""
+    asked = fixed_questions(language)
+    opening, _, rest = heading.partition(" ")
+    plain = rest if language != "en" and rest and opening.casefold() in asked_articles(language) else heading
+    opened = _as_opened(plain, sentence, language)
+    is_plain = language == "en" and not _PARTS.search(heading)
+    if asked is None or opened != plain or " " not in heading or entry(heading) or is_plain:
+        return opened if plain == heading or opened != plain else heading
+    return asked.quoted(heading)
 
 
 def _as_opened(terms: str, sentence: Sentence, language: str | None) -> str:

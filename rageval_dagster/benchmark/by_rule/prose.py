@@ -234,7 +234,7 @@ def heading_keys(line: str, is_heading: bool = False) -> tuple[str, ...]:
     Args:
         is_heading: without it, the line is taken for one only by its mark.
     """
-    heading = clean_heading(line)
+    heading = without_number(clean_heading(line))
     defined = entry(heading)
     last = (defined or "").rpartition(".")[2]
     is_heading = is_heading or line.startswith("#") or line.endswith(HEADING_MARK)

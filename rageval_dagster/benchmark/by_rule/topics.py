@@ -16,7 +16,7 @@ MAX_WORDS = 8
 MAX_CHARACTERS = 80
 MAX_DIGITS = 2
 """Of a chapter's number without a point behind it."""
-_LABEL = re.compile(r"(?:[A-Z]{3,} |TO |IN ){1,3}(?=[A-Z][a-z])")
+_LABEL = re.compile(r"[A-ZÀ-ÖØ-Þ]{3,} (?:[A-ZÀ-ÖØ-Þ]{2,} ){0,3}(?=\w)")
 SPOKEN = 0.5
 """The share of a heading's words that its passage says, or of a file name's that its document says."""
 
@@ -71,8 +71,9 @@ def _document_topics(passage: Passage, facts: CorpusFacts) -> Iterator[Topic]:
         yield Topic(name, chunk.document_id if documents == 1 else None)
     if chunk.has_document:
         name = file_name(chunk.document_id)
-        if _is_readable(name) and _tells(name, language) and name in spoken:
-            yield Topic(_as_written(name, passage), chunk.document_id)
+        written = next((each for each in (name, name.replace("-", " ")) if each in spoken), None)
+        if written and _is_readable(name) and _tells(written, language):
+            yield Topic(_as_written(written, passage), chunk.document_id)
     if chunk.document_id in facts.names:
         yield Topic(facts.names[chunk.document_id], chunk.document_id)
 

@@ -1,6 +1,6 @@
 -- One row: a client, worst first. Of the latest finished evaluations of its datasets by its systems it shows the
 -- gravest, then the one with most questions: the headline metric that fell most since the evaluation before of the same
--- dataset and system (worst_delta); where none fell, the reciprocal rank, so that from day to day it is the same number.
+-- version of the dataset and system, over the same questions (worst_delta); where none fell, the reciprocal rank, so that from day to day it is the same number.
 -- questions are those of the dataset shown, items those of all. Clients whose systems
 -- returned passages of other clients come before all others, then those that regressed against their baseline, the
 -- deepest fall of a metric of the gate first (regressed_metric, regressed_by), then those whose system failed, then
@@ -78,7 +78,12 @@ headline AS (
             REPLACE('retrieval.document_hit_rate_at_#', '#', CAST(r.k AS CHAR(10)))
         )
     LEFT JOIN metric_summaries p
-        ON p.evaluation_id = r.previous_id AND p.metric_id = s.metric_id AND p.metric_version = s.metric_version
+        ON p.evaluation_id = r.previous_id
+        AND p.metric_id = s.metric_id
+        AND p.metric_version = s.metric_version
+        -- Means of other questions are no change: of another version of the dataset, or where some failed.
+        AND p.n_scored = s.n_scored
+        AND r.dataset_id = (SELECT b.dataset_id FROM evaluation_runs b WHERE b.id = r.previous_id)
     -- The document level speaks only where the chunk level is silent.
     WHERE s.metric_id IS NULL
         OR s.metric_id NOT LIKE 'retrieval.document%'

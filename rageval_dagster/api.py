@@ -349,7 +349,7 @@ def make_app(settings: Settings, db: Database, token: SecretStr, clock: Callable
             system = load_settings().for_client(dataset.client_id).system[0]  # what the worker will read
         except SettingsError as error:
             raise HTTPException(503, f"rageval: {showable(str(error))}") from None
-        done = _done(evaluate_clients, dataset.client_id, Plan([dataset.id], [system], request.k or 0))
+        done = _done(evaluate_clients, [dataset.client_id], Plan([dataset.id], [system], request.k or 0))
         newest = done.found[-1]
         if done.answered_nothing and not newest.leaked:
             raise HTTPException(503, showable(failed_questions(newest.report.evaluation, newest.failures) or ""))

@@ -1,4 +1,4 @@
-"""Fixtures that several packages use: history databases on SQLite, PostgreSQL and MariaDB."""
+"""Fixtures that several packages use: history databases on SQLite, PostgreSQL and MariaDB, and a browser."""
 
 import os
 import shutil
@@ -20,6 +20,7 @@ from rageval_dagster.storage.tables import metadata, schema_info
 
 if TYPE_CHECKING:
     import numpy as np
+    from playwright.sync_api import Browser
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 hypothesis.settings.register_profile("rageval", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -184,3 +185,20 @@ def _on_server(server: sa.URL, statement: str, variable: str) -> None:
         pytest.fail(f"{variable} is set, but its server does not answer: {error.orig}", pytrace=False)
     finally:
         engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    """The system's Chromium, else Playwright's own, without a screen; without either the test is skipped, where nobody
+    insists."""
+    from playwright.sync_api import Error, sync_playwright
+
+    with sync_playwright() as playwright:
+        try:
+            found = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        except Error as error:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(f"no Chromium (playwright install chromium): {str(error).splitlines()[0]}")
+        yield found
+        found.close()

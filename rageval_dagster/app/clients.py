@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from collections.abc import Sequence
 
 from rageval_dagster.app.opening import Tell, open_all
 from rageval_dagster.corpus.store import open_store
@@ -71,8 +72,8 @@ def _row_of(name: str) -> str:
     return "".join(parts[:-1] if len(parts) > 1 and len(parts[-1]) <= 2 else parts)
 
 
-def chosen_clients(settings: Settings, db: Database, client: str | None, tell: Tell) -> list[str]:
-    """The named client, or (None) all that the document store knows but forgotten ones.
+def chosen_clients(settings: Settings, db: Database, named: Sequence[str], tell: Tell) -> list[str]:
+    """The named clients, or (without any) all that the document store knows but forgotten ones.
 
     Tables of rageval.toml that may be meant for them, and are of nobody whom the store knows, are told.
 
@@ -80,17 +81,17 @@ def chosen_clients(settings: Settings, db: Database, client: str | None, tell: T
         RagevalError: an unknown client, a store without any.
     """
     store = open_store(settings)
-    if client is not None:
+    for client in named:
         store.probe(client)  # says so where the store does not know the client
     known = store.clients()
     tables = settings.source.client_names
     for name in [name for name in tables if name not in known]:
         near = difflib.get_close_matches(name, [each for each in known if each not in tables], n=1)
-        if client is None or near == [client]:
+        if not named or (near and near[0] in named):
             meant = f"; did you mean {near[0]}?" if near else ""
             tell(f"rageval.toml has a table for {name}, which the document store does not know{meant}")
-    if client is not None:
-        return [client]
+    if named:
+        return list(named)
     forgotten = left_alone(db, known)
     clients = [name for name in known if name not in forgotten]
     if not clients:

@@ -78,6 +78,7 @@ class Found:
     only a metric failed on; `too_many` names the metrics among these with more errors than the client allows. `flagged`
     are the dataset's questions that break a rule or lack evidence, of which `lost` have evidence that stands nowhere in
     the documents. `shortage` is why a generated dataset has fewer questions than it was to have; others are `imported`.
+    `exhausted` is whether every passage was tried.
     `scored_before` is how many questions the baseline scored, by metric id. `reused` is how many answers are of earlier
     runs; None where that is not asked. `recovered_from` is the verdict of the run before, where only this one passes.
     """
@@ -94,6 +95,7 @@ class Found:
     lost: int
     flagged: int
     shortage: str | None
+    exhausted: bool
     imported: bool
     scored_before: Mapping[str, int]
     reused: int | None
@@ -121,9 +123,9 @@ class Evaluated:
 
 
 def evaluate_clients(
-    settings: Settings, db: Database, client: str | None, plan: Plan, tell: Tell = untold
+    settings: Settings, db: Database, clients: Sequence[str], plan: Plan, tell: Tell = untold
 ) -> Evaluated:
-    """Evaluates a client, or (None) all in the store: a run of the evaluation job each, which shows up in the UI.
+    """Evaluates clients, or (without any) all in the store: a run of the evaluation job each, which shows up in the UI.
 
     Each call asks for new runs, with the settings given, whatever becomes of rageval.toml while they wait or work. Of
     several clients one that fails is told, and the others go on.
@@ -132,7 +134,7 @@ def evaluate_clients(
         RagevalError: the plan or the settings cannot be used, or the only client's run failed: at which step and why,
             and how to go on with it.
     """
-    chosen, usable, left_out = _choose(settings, db, client, plan, True, tell)
+    chosen, usable, left_out = _choose(settings, db, clients, plan, True, tell)
     trigger = f"command:{uuid.uuid4()}"
     freeze(db, settings, dict.fromkeys(usable, trigger), asdict(plan))
     reports: list[EvaluationReport] = []
@@ -174,7 +176,7 @@ def evaluate(
     """
     settings, db = open_all()
     plan = Plan(list(datasets), list(systems), k or 0, sample_size or 0, strategy or "")
-    return [evaluation_json(settings, each) for each in evaluate_clients(settings, db, client, plan).found]
+    return [evaluation_json(settings, each) for each in evaluate_clients(settings, db, [client], plan).found]
 
 
 def unfinished(settings: Settings, db: Database, run_id: int) -> Unfinished:
@@ -217,7 +219,7 @@ def resume(db: Database, run: Unfinished, tell: Tell = untold) -> Evaluated:
 
 
 def forecasts(
-    settings: Settings, db: Database, client: str | None, plan: Plan, tell: Tell = untold
+    settings: Settings, db: Database, clients: Sequence[str], plan: Plan, tell: Tell = untold
 ) -> tuple[list[dict[str, Any]], int]:
     """What a run would do at the most, a row a client, and how many clients have settings that cannot be used.
 
@@ -226,7 +228,7 @@ def forecasts(
     Raises:
         RagevalError: the plan or the settings cannot be used.
     """
-    chosen, usable, _ = _choose(settings, db, client, plan, False, tell)
+    chosen, usable, _ = _choose(settings, db, clients, plan, False, tell)
     store = open_store(settings)
     asked = plan.dataset_ids, plan.systems, plan.k, plan.sample_size, plan.strategy
     rows = [forecast(db, settings.for_client(each), each, store.probe(each), *asked) for each in usable]
@@ -234,9 +236,9 @@ def forecasts(
 
 
 def rescore(
-    settings: Settings, db: Database, client: str | None, plan: Plan, tell: Tell = untold
+    settings: Settings, db: Database, clients: Sequence[str], plan: Plan, tell: Tell = untold
 ) -> tuple[list[FastReport], int]:
-    """Scores recorded answers of a client, or (None) of all that the history knows; and how many clients failed.
+    """Scores recorded answers of clients, or (without any) of all that the history knows; and how many clients failed.
 
     Nothing is written.
 
@@ -245,12 +247,12 @@ def rescore(
     """
     reports: list[FastReport] = []
     failed = 0
-    for client_id in [client] if client is not None else [known.client_id for known in list_clients(db)]:
+    for client_id in clients or [known.client_id for known in list_clients(db)]:
         try:
             own = settings.for_client(client_id)
             reports += evaluate_fast(db, own, client_id, plan.dataset_ids, plan.systems, plan.k or None)
         except RagevalError as error:
-            if client is not None:
+            if len(clients) == 1:
                 raise
             failed += 1
             tell(f"{client_id}: {error}")
@@ -298,6 +300,7 @@ def look_at(settings: Settings, db: Database, report: EvaluationReport, just_mad
         lost=sum(not LACKS.isdisjoint(reasons) for reasons in flagged.values()),
         flagged=len(flagged),
         shortage=shortage(db, dataset),
+        exhausted=dataset.stats.get("passages_left") == 0,
         imported=dataset.kind == "imported",
         reused=answers_before(db, evaluation) if just_made else None,
         recovered_from=recovered and recovered.verdict,
@@ -359,6 +362,7 @@ def _gate_json(judged: Judged) -> dict[str, Any]:
         "baseline_run": judged.judgement.baseline_id,
         "changes": [asdict(change) for change in judged.judgement.changes],
         "newly_failing": list(judged.judgement.newly_failing),
+        "newly_passing": list(judged.judgement.newly_passing),
         "asked_again": judged.judgement.asked_again,
         "metrics": [asdict(row) for row in judged.gated],
     }
@@ -376,7 +380,7 @@ def run_job(settings: Settings, client_id: str, trigger: str, plan: Plan, tell: 
 
 
 def _choose(
-    settings: Settings, db: Database, client: str | None, plan: Plan, asking: bool, tell: Tell
+    settings: Settings, db: Database, named: Sequence[str], plan: Plan, asking: bool, tell: Tell
 ) -> tuple[int, list[str], bool]:
     """How many clients were chosen, those whose settings can be used, and whether the store has what is no client.
 
@@ -386,13 +390,13 @@ def _choose(
     from rageval_dagster.automation.schedules import checked_cron
 
     checked_cron(settings)
-    if client is not None:  # before the document store is read, which may take long
-        _check_settings(settings, db, client, plan, asking)
-    usable = chosen = chosen_clients(settings, db, client, tell)
-    refused = open_store(settings).refused() if client is None else []
+    for client_id in named:  # before the document store is read, which may take long
+        _check_settings(settings, db, client_id, plan, asking)
+    usable = chosen = chosen_clients(settings, db, named, tell)
+    refused = [] if named else open_store(settings).refused()
     for _, reason in refused:
         tell(f"left out: {reason}")
-    if client is None:
+    if not named:
         usable = []
         for client_id in chosen:
             try:

@@ -56,7 +56,7 @@ def no_newly_failing(newest: Newest) -> dg.AssetCheckResult:
     """No question that was right in the baseline is wrong now, also when asked again."""
     from rageval_dagster.telling.links import ReportLinks
     from rageval_dagster.telling.run_page import question_list
-    from rageval_dagster.telling.verdicts import newly_failing
+    from rageval_dagster.telling.verdicts import newly_turned
 
     links = ReportLinks(newest.settings.report_base_url)
     failing = {
@@ -64,10 +64,7 @@ def no_newly_failing(newest: Newest) -> dg.AssetCheckResult:
         for each in newest.judged
         if each.judgement.newly_failing
     }
-    said = [
-        f"{name}: {newly_failing(len(each.judgement.newly_failing), each.judgement.asked_again)}."
-        for name, each in failing.items()
-    ]
+    said = [f"{name}: {newly_turned(each.judgement)}." for name, each in failing.items()]
     return dg.AssetCheckResult(
         passed=not failing,
         severity=dg.AssetCheckSeverity.WARN,

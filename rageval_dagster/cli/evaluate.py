@@ -49,7 +49,7 @@ FORECAST_TOTALS = ("tokens", "cost_usd", "seconds", "models")
 
 
 def evaluate(
-    client: Annotated[str | None, typer.Option(help="The client to evaluate.")] = None,
+    client: Annotated[list[str] | None, typer.Option(help="The client to evaluate; repeat for several.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Evaluate every client in the store.")] = False,
     dataset: Annotated[
         list[int] | None,
@@ -90,16 +90,17 @@ def evaluate(
     if fast and (dry_run or gated or sample_size is not None or strategy is not None):
         raise RagevalError("--fast scores what is recorded: it goes with --dataset, --system and --k only")
     plan = app.Plan(dataset or [], system or [], k or 0, sample_size or 0, strategy or "")
-    if resume is not None and (plan != app.Plan() or every or client is not None or dry_run or fast):
+    if resume is not None and (plan != app.Plan() or every or client or dry_run or fast):
         raise RagevalError("--resume goes on with what was asked for: it goes with --gate, --junit and --json only")
-    if resume is None and every == (client is not None):
+    if resume is None and every == bool(client):
         raise RagevalError("name a client with --client NAME, or take --all of them")
     settings, db = open_all()
+    clients = list(dict.fromkeys(client or ()))
     if fast:
-        _print_rescored(*app.rescore(settings, db, client, plan, say), as_json)
+        _print_rescored(*app.rescore(settings, db, clients, plan, say), as_json)
         return
     if dry_run:
-        rows, failed = app.forecasts(settings, db, client, plan, say)
+        rows, failed = app.forecasts(settings, db, clients, plan, say)
         print_forecasts(rows, as_json)
         if failed:
             raise typer.Exit(DONE_IN_PART)
@@ -108,7 +109,7 @@ def evaluate(
         run = app.unfinished(settings, db, resume)
         settings, done = run.settings, app.resume(db, run, say)
     else:
-        done = app.evaluate_clients(settings, db, client, plan, say)
+        done = app.evaluate_clients(settings, db, clients, plan, say)
     if as_json:
         print_json_lines(app.evaluation_json(settings, each) for each in done.found)
     else:
@@ -250,7 +251,7 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
     """
     from rageval_dagster.gate.causes import documents_of_lost
     from rageval_dagster.telling.alarms import leak_alarm
-    from rageval_dagster.telling.verdicts import in_short, newly_failing, resolution, verdict_of
+    from rageval_dagster.telling.verdicts import in_short, newly_turned, resolution, verdict_of
 
     report, evaluation, judged, judgement = found.report, found.report.evaluation, found.judged, found.judged.judgement
     verdict = verdict_of(db, judged, own.max_error_share)
@@ -283,7 +284,7 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
     read = f"rageval runs show {evaluation.id}"
     steps = [f"Next: {step}" for step in _next_steps(own, found, verdict, read) if not (shown and read in step)]
     if failing:
-        told = newly_failing(len(failing), judgement.asked_again)
+        told = newly_turned(judgement)
         examples = failing[: max(0, min(MOST_FAILING, MOST_LINES - 2 - len(lines) - len(steps)))]
         rest = f" (and {len(failing) - len(examples)} more)" if len(failing) > len(examples) else ""
         asked = [f"  {found.failing.get(each, each)}" for each in examples]
@@ -393,7 +394,10 @@ def _next_steps(own: Settings, found: "Found", verdict: "Verdict", read: str) ->
     why_few = "more questions: add documents, use a model, or import questions; why there are few: "
     why_few += f"rageval datasets show {evaluation.dataset_id}"
     more = f"more questions, about other documents: {generate}"
-    more = why_few if found.shortage else "import more questions, about other documents" if found.imported else more
+    if found.shortage or found.exhausted:
+        more = why_few
+    elif found.imported:
+        more = "import more questions, about other documents"
     if verdict.scores != "first":
         return steps or [worst if verdict.can_prove else more]
     if evaluation.system_reference:

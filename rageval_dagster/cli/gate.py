@@ -157,13 +157,13 @@ def say_gate(settings: Settings, db: "Database", judged: "Sequence[Judged]", jun
 
 def newly_failing(judged: "Judged") -> Sequence[str]:
     """The first questions that newly fail, by id, and the command that shows both answers; nothing without."""
-    from rageval_dagster.telling.verdicts import newly_failing as told
+    from rageval_dagster.telling.verdicts import newly_turned
 
     failing = judged.judgement.newly_failing
     if not failing:
         return ()
     both = f"both answers: rageval runs compare {judged.judgement.baseline_id} {judged.evaluation.id}"
-    return f"{told(len(failing), judged.judgement.asked_again)}: {named(failing, MOST_IDS)}", both
+    return f"{newly_turned(judged.judgement)}: {named(failing, MOST_IDS)}", both
 
 
 def _comparison_row(row: "MetricComparison") -> dict[str, Any]:

@@ -77,7 +77,10 @@ def list_all(
     columns = ["run", "client", "dataset", "system", "k", "status", "questions", "errors", "MRR", "nDCG@10"]
     columns += ["verdict", "baseline", "version", "started"]
     rows = [
-        row | {"baseline": "yes" if row["baseline"] else None} | _in_words(evaluation)
+        row
+        | {"baseline": "yes" if row["baseline"] else None}
+        | ({"verdict": "leak"} if evaluation.foreign_chunks else {})
+        | _in_words(evaluation)
         for row, evaluation in zip(rows, evaluations, strict=True)
     ]
     print_table(rows, columns, "no evaluations yet: rageval evaluate --client NAME")

@@ -183,28 +183,31 @@ def changes(db: Database, pair: Pair) -> list[Change]:
     return [replace(change, since=before.id) for change in found]
 
 
-def blamed(db: Database, pair: Pair, found: Sequence[Change], worse: Iterable[str]) -> list[Change]:
-    """The changes with how many of the items that got worse are laid to each, the most blamed first.
+def blamed(
+    db: Database, pair: Pair, found: Sequence[Change], worse: Iterable[str], better: Iterable[str] = ()
+) -> list[Change]:
+    """The changes with how many of the items that got worse, or better, are laid to each, the most blamed first.
 
     An item is laid to the corpus where its evidence's chunks differ, or a passage was retrieved that was not there
     before; to the index where the same passages rank otherwise; to the system where it retrieved the same and answered
     otherwise, or where the corpus and the index are the same; to the judge where nothing but the score changed. Of
     changes that did not happen none is blamed.
     """
-    worse = list(worse)
-    if not worse or not found:
+    worse = set(worse)
+    moved = worse | set(better)
+    if not moved or not found:
         return list(found)
     before, now = pair.results(db)
     present = {change.what for change in found}
-    counts: Counter[str] = Counter()
-    suffering = [item_id for item_id in worse if item_id in before and item_id in now]
-    keys = {digest(hit.chunk_id) for item_id in suffering for hit in now[item_id].hits}
+    counts: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+    moved = sorted(item_id for item_id in moved if item_id in before and item_id in now)
+    keys = {digest(hit.chunk_id) for item_id in moved for hit in now[item_id].hits}
     found_now = corpus_storage.manifest_lookup(db, pair.now.client_id, keys).values()
     entries = {entry.chunk_id: entry for entry in found_now}
-    for item_id in suffering:
+    for item_id in moved:
         cause = _cause(before[item_id], now[item_id], present, entries, pair.before.started_at)
-        counts[cause or ""] += 1
-    told = [replace(change, worse=counts[change.what]) for change in found]
+        counts[item_id in worse][cause or ""] += 1
+    told = [replace(change, worse=counts[True][change.what], better=counts[False][change.what]) for change in found]
     return sorted(told, key=lambda change: -(change.worse or 0))
 
 

@@ -57,7 +57,13 @@ class Scores:
 
     def worse(self) -> dict[str, float]:
         """{item id: how much it got worse, above 0}, worst first."""
-        sign = 1.0 if self.summary.higher_is_better else -1.0
+        return self._fallen(1.0 if self.summary.higher_is_better else -1.0)
+
+    def better(self) -> dict[str, float]:
+        """{item id: how much it got better, above 0}, most first."""
+        return self._fallen(-1.0 if self.summary.higher_is_better else 1.0)
+
+    def _fallen(self, sign: float) -> dict[str, float]:
         fallen = {
             item_id: sign * (before - now)
             for item_id, before in self.before.items()

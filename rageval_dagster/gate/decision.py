@@ -173,7 +173,7 @@ def _held_against(db: Database, history: History, context: GateContext, groups: 
     rows = held.rows()
     verdict = verdict_of([row for row in rows if row.gated], failed)
     asked_again = evaluation.system not in context.recorded
-    failing = held.newly_failing(asked_again)
+    failing, passing = held.newly_failing(asked_again), held.newly_passing(asked_again)
     since, last_good = pair, before
     good = comparison_storage.last_good(db, evaluation)
     if good is not None and good != before.id:
@@ -184,8 +184,9 @@ def _held_against(db: Database, history: History, context: GateContext, groups: 
     found = changes(db, since)
     if not found and verdict == "regressed" and since is not pair:
         since, found = pair, changes(db, pair)
-    worse = [name for name in held.gated if name in since.scores]
-    told = blamed(db, since, found, dict.fromkeys(each for name in worse for each in since.scores[name].worse()))
+    scores = [since.scores[name] for name in held.gated if name in since.scores]
+    worse, better = {each for of in scores for each in of.worse()}, {each for of in scores for each in of.better()}
+    told = blamed(db, since, found, worse, better)
     if held.drifted:
         told = [drift_change(held.drifted), *told]
     if (lost := lost_evidence(db, before, last_good, evaluation)) is not None:
@@ -193,7 +194,7 @@ def _held_against(db: Database, history: History, context: GateContext, groups: 
         verdict = "unclear" if verdict == "passed" and lost.what == LOST_EVIDENCE else verdict
     if verdict == "passed" and context.spec.metrics == DEFAULT_GATE and unread_answers(rows):
         verdict = "unclear"
-    return Judged(evaluation, Judgement(verdict, before.id, tuple(told), failing, asked_again), tuple(rows))
+    return Judged(evaluation, Judgement(verdict, before.id, tuple(told), failing, asked_again, passing), tuple(rows))
 
 
 def _has_failed(evaluation: Evaluation, spec: GateSpec) -> bool:

@@ -102,13 +102,21 @@ class Held:
 
     def newly_failing(self, asked_again: bool) -> tuple[str, ...]:
         """The items that newly fail in some metric of the gate; confirmed ones where they can be `asked_again`."""
-        failing: set[str] = set()
+        return self._turned(-1, asked_again)
+
+    def newly_passing(self, asked_again: bool) -> tuple[str, ...]:
+        """The items that newly pass in some metric of the gate and newly fail in none, as `newly_failing`."""
+        failing = self.newly_failing(asked_again)
+        return tuple(each for each in self._turned(1, asked_again) if each not in failing)
+
+    def _turned(self, sign: int, asked_again: bool) -> tuple[str, ...]:
+        turned: set[str] = set()
         for name, each in self.measured.items():
             confirmed = self._confirmed[name] if asked_again else None
             signs = each.turned if confirmed is None else confirmed
-            failing |= {key for key, sign in signs.items() if sign < 0}
+            turned |= {key for key, each_sign in signs.items() if each_sign * sign > 0}
         asked = self.history.asked[self.pair.now.dataset_id]
-        return tuple(sorted(item_id for item_id, each in asked.items() if each.key in failing))
+        return tuple(sorted(item_id for item_id, each in asked.items() if each.key in turned))
 
     @property
     def _alpha(self) -> float:

@@ -24,7 +24,15 @@ from rageval_dagster.report.questions import QUADRANTS
 from rageval_dagster.telling.links import report_file
 from rageval_dagster.telling.reasons import plain_reason
 from rageval_dagster.telling.standing import TROUBLES, Standing, Trouble, trouble_of
-from rageval_dagster.telling.verdicts import TONES, Tone, Verdict, failed_on, newly_failing, what_changed
+from rageval_dagster.telling.verdicts import (
+    TONES,
+    Tone,
+    Verdict,
+    failed_on,
+    newly_turned,
+    questions_moved,
+    what_changed,
+)
 from rageval_dagster.telling.words import STAND_IN, VERSIONS, capitalised, interval, metric_name, minute, number, signed
 from rageval_dagster.text import TURNS_DIRECTION, plural
 
@@ -285,7 +293,8 @@ def _environment() -> Any:
         "plural": plural,
         "interval": interval,
         "shell": shlex.quote,
-        "newly_failing": newly_failing,
+        "newly_turned": newly_turned,
+        "questions_moved": questions_moved,
         "sparkline": sparkline,
     }
     return environment

@@ -74,9 +74,9 @@ class MetricComparison:
 class Change:
     """One of corpus, index, dataset, system and judge that changed between two evaluations.
 
-    `worse` is how many of the questions that got worse, or lost their evidence, are laid to it, `since` the earlier
-    evaluation; None where that is not known. `documents` are the ids of the first documents that it is about, where it
-    names any.
+    `worse` is how many of the questions that got worse, or lost their evidence, are laid to it, `better` how many that
+    got better, and `since` the earlier evaluation; None where that is not known. `documents` are the ids of the first
+    documents that it is about, where it names any.
     """
 
     what: str
@@ -84,6 +84,7 @@ class Change:
     worse: int | None = None
     since: int | None = None
     documents: tuple[str, ...] = ()
+    better: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "documents", tuple(self.documents))  # JSON gives a list
@@ -94,7 +95,7 @@ class Judgement:
     """What became of an evaluation at the gate.
 
     `newly_failing` are the ids of items that were right when they were first asked since the baseline, and are wrong
-    now: each time that they were asked, unless `asked_again` is false.
+    now: each time that they were asked, unless `asked_again` is false. `newly_passing` are those that were wrong.
     """
 
     verdict: Verdict | None
@@ -102,6 +103,7 @@ class Judgement:
     changes: tuple[Change, ...]
     newly_failing: tuple[str, ...]
     asked_again: bool = True
+    newly_passing: tuple[str, ...] = ()
 
 
 _WORST_FIRST: tuple[Verdict, ...] = ("regressed", "unclear", "passed")
@@ -218,6 +220,7 @@ def save_judgement(db: Database, evaluation_id: int, judgement: Judgement) -> No
         baseline_id=judgement.baseline_id,
         changes=[asdict(change) for change in judgement.changes],
         newly_failing=list(judgement.newly_failing),
+        newly_passing=list(judgement.newly_passing),
         asked_again=judgement.asked_again,
     )
 
@@ -236,6 +239,7 @@ def load_judgements(db: Database, evaluation_ids: Iterable[int]) -> Mapping[int,
             baseline_id=row.baseline_id,
             changes=tuple(Change(**change) for change in row.changes or ()),
             newly_failing=tuple(row.newly_failing or ()),
+            newly_passing=tuple(row.newly_passing or ()),
             asked_again=row.asked_again is not False,
         )
         for row in db.rows_in(sa.select(*columns), evaluation_runs.c.id, evaluation_ids)

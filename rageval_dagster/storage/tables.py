@@ -285,6 +285,7 @@ evaluation_runs = _table(
     Column("verdict", identifier(20)),
     Column("changes", JsonText),  # what changed since the last evaluation that had not regressed: names and counts
     Column("newly_failing", JsonText),  # item ids: right when they were first asked, wrong now
+    Column("newly_passing", JsonText),  # those that were wrong, right now
     Column("asked_again", Boolean),  # whether these were wrong each time that they were asked now
     # Whether it is the newest complete one of its dataset's name and its system: all that a look at all clients reads.
     Column("newest", Boolean),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from rageval_dagster.telling.verdicts import NOT_JUDGED, Verdict, movement, newly_failing, sentence
+from rageval_dagster.telling.verdicts import NOT_JUDGED, Verdict, movement, newly_turned, sentence
 from rageval_dagster.text import showable
 
 _RESULTS = {"regressed": "failure", "unclear": "skipped"}
@@ -36,8 +36,7 @@ def junit_xml(found: Sequence[Verdict]) -> bytes:
         out = ElementTree.SubElement(suite, "system-out")
         out.text = showable(f"run {evaluation.id}: {said}")
         if judgement.newly_failing:
-            count = newly_failing(len(judgement.newly_failing), judgement.asked_again)
-            out.text += f"\n{count}: {showable(', '.join(judgement.newly_failing))}"
+            out.text += f"\n{newly_turned(judgement)}: {showable(', '.join(judgement.newly_failing))}"
             out.text += f"\nboth answers: rageval runs compare {judgement.baseline_id} {evaluation.id}"
         for kind, child in (
             ("tests", "testcase"),

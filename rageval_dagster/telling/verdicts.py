@@ -22,8 +22,9 @@ from rageval_dagster.evaluation.verdict import (
 from rageval_dagster.gate.causes import GONE, LOST_EVIDENCE, UNVERSIONED, gone_in, lost_in
 from rageval_dagster.gate.decision import Judged, unread_answers
 from rageval_dagster.gate.drift import JUDGE_DRIFT, drift_in
+from rageval_dagster.gate.held import SURE_BY
 from rageval_dagster.gate.spec import at_level, seen_from
-from rageval_dagster.storage.comparisons import Change, MetricComparison, since_when
+from rageval_dagster.storage.comparisons import Change, Judgement, MetricComparison, since_when
 from rageval_dagster.storage.comparisons import Verdict as StoredVerdict
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import evaluations_by_id
@@ -129,8 +130,8 @@ class Verdict:
 
     @property
     def can_prove(self) -> bool:
-        """Whether these questions could prove a drop in some metric of the gate."""
-        return any(row.smallest_drop is not None for row in self.judged.gated)
+        """Whether these questions could prove a drop in each metric of the gate."""
+        return bool(self.judged.gated) and all(row.smallest_drop is not None for row in self.judged.gated)
 
     @property
     def provable(self) -> float:
@@ -255,7 +256,18 @@ def _compared(found: Verdict) -> list[MetricComparison]:
 
 def _in_short(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
     outside = f"; outside the gate, {_names(found.worse_answers)} got worse" if found.worse_answers else ""
-    return f"{_by_the_gate(found, levels, moved)}{outside}"
+    return f"{_by_the_gate(found, levels, moved)}{_turned(found)}{outside}"
+
+
+def _turned(found: Verdict) -> str:
+    """Which questions decided that it got worse, or that a pass hides: `; 19 questions newly fail, 2 newly pass`."""
+    by_questions = any(SURE_BY["confirmed"] in (row.remark or "") for row in found.rows)
+    if not found.confirmed_failing or not (found.scores in ("same", "better") or by_questions):
+        return ""
+    passing = len(found.judged.judgement.newly_passing)
+    verb = "fails" if found.confirmed_failing == 1 else "fail"
+    better = f", {passing} newly {'passes' if passing == 1 else 'pass'}" if passing else ""
+    return f"; {plural(found.confirmed_failing, 'question')} newly {verb}{better}"
 
 
 def _names(rows: Sequence[MetricComparison]) -> str:
@@ -267,7 +279,8 @@ def _names(rows: Sequence[MetricComparison]) -> str:
 
 def _by_the_gate(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
     judgement, evaluation = found.judged.judgement, found.judged.evaluation
-    day = f"run {judgement.baseline_id}" if found.since is None else date(found.since, evaluation.started_at)
+    held = found.baseline_at or found.since
+    day = f"run {judgement.baseline_id}" if held is None else date(held, evaluation.started_at)
     since = f"since {date(found.seen_at, found.baseline_at)} against {_baseline(found)}"
     match found.scores:
         case "unmeasured":
@@ -377,21 +390,29 @@ def what_changed(changes: Sequence[Change], worse: bool = False) -> list[str]:
         if change.what in (LOST_EVIDENCE, GONE, JUDGE_DRIFT):
             said.append(change.detail)
             continue
-        details = (
-            f"{change.detail}; {plural(change.worse, 'question')} got worse because of it"
-            if worse and change.worse
-            else ""
-        )
+        details = f"{change.detail}; {questions_moved(change)} because of it" if worse and change.worse else ""
         named_so = f"{VERSIONS.get(change.what, change.what)} changed ({details or change.detail})"
         unsure = "the system may have changed (it declares no version)"
         said.append(unsure if change.detail == UNVERSIONED else named_so)
     return said
 
 
-def newly_failing(count: int, asked_again: bool) -> str:
-    """`3 questions newly failing, also when asked again`."""
+def questions_moved(change: Change) -> str:
+    """`3 questions got worse`, `3 questions got worse and 2 better`."""
+    better = f" and {change.better} better" if change.better else ""
+    return f"{plural(change.worse or 0, 'question')} got worse{better}"
+
+
+def newly_failing(failing: int, asked_again: bool, passing: int = 0) -> str:
+    """`3 questions newly failing, 2 newly passing, also when asked again`."""
     how = "also when asked again" if asked_again else "in recorded answers: the system cannot be asked again"
-    return f"{plural(count, 'question')} newly failing, {how}"
+    better = f", {passing} newly passing" if passing else ""
+    return f"{plural(failing, 'question')} newly failing{better}, {how}"
+
+
+def newly_turned(judgement: Judgement) -> str:
+    """The same of an evaluation."""
+    return newly_failing(len(judgement.newly_failing), judgement.asked_again, len(judgement.newly_passing))
 
 
 def movement(row: MetricComparison) -> str:

@@ -473,7 +473,7 @@ def test_a_heading_that_asks_is_asked_and_answered_by_what_follows_it() -> None:
 
 
 def test_a_title_that_opens_with_a_function_word_is_a_topic_where_it_says_more() -> None:
-    told = "The ballast tank of a ferry holds sea water on a rough day. The ballast tank is pumped out in the harbour of the town."
+    told = "The ballast tank of a ferry holds sea water on a rough day. The ballast tank is pumped out in the harbour."
     assert "What should I know about the ballast tank in the context of “How to load ferries”?" in questions(
         [Chunk("a", f"# How to load ferries\n\n{told}", "load.md", position=0)], size=2
     )
@@ -696,7 +696,7 @@ def test_noun_phrases_are_found_between_articles_or_prepositions_and_what_follow
 
 
 def test_a_title_may_follow_a_line_that_many_pages_begin_with_and_precede_a_list_of_contents() -> None:
-    told = "The {0} tank holds {1} for the way home in winter.\n\nThe {0} tank is pumped out by the {1} crew and all hands."
+    told = "The {0} tank holds {1} for the way home in winter.\n\nThe {0} tank is pumped out by the {1} crew and us."
     contents = "".join(f"\n\n2.{n}. Part {n}" for n in range(9))
     pages = [
         chunk

@@ -100,3 +100,12 @@ def test_questions_that_rules_will_write_are_told_as_a_limit(project: Project, r
     shown = run("evaluate", "--client", "acme", "--dry-run")
     assert shown.code == 0
     assert "Without a model, the documents may give fewer questions." in shown.out
+
+
+def test_several_clients_are_taken_each_once_and_an_unknown_one_is_refused(asked: Project, run: Run) -> None:
+    clients = ("--client", "zebra", "--client", "acme", "--client", "zebra")
+    shown = run("evaluate", *clients, "--dry-run", "--json")
+    assert [row["client"] for row in json.loads(shown.out)] == ["zebra", "acme"]
+    refused = run("evaluate", "--client", "acme", "--client", "nobody", "--dry-run")
+    assert refused.code == 2
+    assert "nobody" in refused.err

@@ -39,6 +39,7 @@ def test_a_leak_is_told_and_fails_the_command(loaded: Project, run: Run, monkeyp
     assert "9 passages of other clients for 8 questions: chunks content:" in line
     assert " and 8 answers; questions " in line
     assert "assistant returned 1 chunk that the document store does not have" in ended.err
+    assert " leak " in run("runs", "list").out
     assert webhook.headlines == ["*Leak: passages of other clients were returned: `acme`*"]
     assert "Orinoco" not in json.dumps(webhook.messages)
     row = json.loads(ended.out)
@@ -137,8 +138,8 @@ def test_a_system_that_fails_is_told_with_reasons(loaded: Project, run: Run, mon
     assert "without any value not shown" in shown
     assert "retrieval.mrr" not in shown
     [incident] = json.loads(run("status", "--client", "acme", "--json").out)[0]["incidents"]
-    assert (incident["kind"], incident["details"]["failed"]) == ("errors", 8), "told once, as it was found"
-    assert incident["details"]["reason"] == "http_status: 401"
+    assert (incident["kind"], incident["details"]["failed"]) == ("errors", 1), "told once, as it is now"
+    assert incident["details"]["reason"].startswith("wrong_shape")
     shown = run("runs", "show", "2").out
     assert "failed on 1 of 8" in shown
     assert "metrics failed" not in shown

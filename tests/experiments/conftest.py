@@ -12,9 +12,8 @@ from tests.experiments.small import prepared, with_own_system
 from tests.llm.scripted_model import scripted_model
 from tests.llm.scripted_server import ScriptedServer
 from tests.pipeline.small_project import Project, new_project
-from tests.report.conftest import browser
 
-__all__ = ["browser", "run"]
+__all__ = ["run"]
 
 
 @pytest.fixture(scope="module")

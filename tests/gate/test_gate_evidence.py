@@ -121,6 +121,7 @@ def test_a_regression_whose_interval_holds_no_change_says_what_decided(db: Datab
     assert row.ci_high is not None
     assert row.ci_low < 0.0 < row.ci_high
     assert row.remark == "decided by the questions that newly fail, not by the interval"
+    assert "; 12 questions newly fail; " in headline(verdict_of(db, judged, 0.05), {})
 
 
 @pytest.mark.parametrize("documents", [1, 2, 3])

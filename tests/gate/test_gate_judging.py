@@ -612,3 +612,21 @@ def test_other_answers_are_no_pass_while_no_judge_reads_them(
             "read the answers: rageval runs compare 1 2 --all; if they are right: rageval runs accept 2"
         )
         assert b'<skipped message="unclear against run 1: ' in junit_xml([found])
+
+
+def test_a_pass_tells_which_questions_newly_fail_and_which_newly_pass(db: Database) -> None:
+    """A third of an index may be lost, and as many questions gain by it as lose."""
+    dataset = make_dataset(db, "acme", ITEMS)
+    before = {item.item_id: float(number >= 8) for number, item in enumerate(ITEMS)}
+    now = {item.item_id: float(number < 8 or number >= 14) for number, item in enumerate(ITEMS)}
+    held(db, evaluated(db, dataset, "n1", before))
+    [judged] = held(db, evaluated(db, dataset, "n2", now, system_version="system-2"))
+    assert set(judged.judgement.newly_failing) == {item.item_id for item in ITEMS[8:14]}
+    assert set(judged.judgement.newly_passing) == {item.item_id for item in ITEMS[:8]}
+    assert judged_before(db, judged.evaluation).judgement == judged.judgement
+    named, _ = newly_failing(judged)
+    assert named.startswith("6 questions newly failing, 8 newly passing, also when asked again: ")
+    found = verdict_of(db, judged, 0.05)
+    assert found.scores == "same"
+    assert "; 6 questions newly fail, 8 newly pass" in headline(found, {})
+    assert "6 questions got worse and 8 better because of it" in sentence(found)

@@ -157,7 +157,7 @@ def asked_for(project: Project) -> list[str]:
         assert FORGOTTEN not in Cursor.read(seen.cursor).pending
         nightly = nightly_requests(instance)
     requests = [*(seen.run_requests or []), *nightly]
-    everybody = chosen_clients(project.settings, project.database(), None, untold)
+    everybody = chosen_clients(project.settings, project.database(), [], untold)
     return [*(str(request.partition_key) for request in requests), *everybody]
 
 
@@ -169,7 +169,7 @@ def test_a_forgotten_client_is_left_alone_until_it_is_named(two_clients: Project
     assert OTHER in asked_for(two_clients)
     assert traces(two_clients) == []
     # To name it is the user's own decision.
-    assert chosen_clients(two_clients.settings, two_clients.database(), FORGOTTEN, untold) == [FORGOTTEN]
+    assert chosen_clients(two_clients.settings, two_clients.database(), [FORGOTTEN], untold) == [FORGOTTEN]
     path = two_clients.folder / "questions.jsonl"
     path.write_text(json.dumps(Item("Who keeps the lighthouse?").to_dict()), encoding="utf-8")
     import_dataset(two_clients.database(), FORGOTTEN, "logged", path, "native")

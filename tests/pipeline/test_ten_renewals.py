@@ -101,6 +101,7 @@ def test_each_renewal_brings_new_questions_and_keeps_the_anchors(project: Projec
         most = SINGLE_CALLS * (round(SPARE * len(added)) + 1)
         assert each.calls == 0 if writer == "rules" else each.calls <= most
     assert all(len(each.after) == TARGET for each in later)
-    assert later[2].new, "when it has grown, too"
+    # By rule, the 80 passages are all asked about then.
+    assert later[1].new, "when it has grown, too"
     # Of some documents the rules can make no question.
     assert later[-1].reached == DOCUMENTS if writer == "model" else later[-1].reached >= 0.9 * DOCUMENTS

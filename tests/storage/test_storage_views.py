@@ -107,6 +107,15 @@ def test_the_history_has_the_hit_rate_at_the_evaluations_own_k(db: Database) -> 
     assert [row["hit_rate_at_k"] for row in read_view(db, "evaluation_history")] == [0.4, 0.2]
 
 
+def test_a_change_since_the_run_before_is_of_the_same_questions_only(db: Database) -> None:
+    for client, items, failed in (("alike", 4, 0), ("failed", 4, 1), ("renewed", 5, 0)):
+        record(db, make_dataset(db, client, make_items(4)), "n1", {MRR: 0.5})
+        later = open_run(db, make_dataset(db, client, make_items(items)), "n2")
+        finish(db, later, {MRR: 0.4}, errors={MRR: failed})
+    found = {row["client_id"]: row["worst_delta"] for row in read_view(db, "fleet_overview")}
+    assert found == {"alike": pytest.approx(-0.1), "failed": None, "renewed": None}
+
+
 def test_the_fleet_is_one_row_a_client_worst_first(history: Database) -> None:
     rows = read_view(history, "fleet_overview")
     assert [row["client_id"] for row in rows] == ["acme", "document", "calm", "beta", "new", "gone"]

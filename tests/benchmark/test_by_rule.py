@@ -926,6 +926,12 @@ def test_a_title_that_tells_little_of_a_long_document_is_told_only_where_it_is_n
     assert "What should I know about north_order?" not in found
 
 
+def test_the_signature_that_follows_another_one_is_no_field_of_it() -> None:
+    told = "Creates a new list with the things of both lists of the shop in turn. It ignores what is left of the longer."
+    text = f"Function: fourth (shop) ¶\n\nFunction: join (one, other) ¶\n\n{told}\n\nAll is well in the old shop."
+    assert not any("fourth" in each for each in questions([Chunk("a", text, "1", position=0, title="Shop Manual")]))
+
+
 def test_where_a_passage_is_cut_behind_its_first_sentence_the_next_one_is_asked_about() -> None:
     first = "Creating a stash file\n\nA stash file lets the server of the town open its locked database alone."
     more = f"{first} The `stash` command writes it for a ship."

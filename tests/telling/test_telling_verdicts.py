@@ -58,9 +58,9 @@ def test_the_time_is_told_where_the_day_does_not_tell_runs_apart(sqlite_db: Data
     found = verdict_of(sqlite_db, replace(judged, evaluation=replace(judged.evaluation, started_at=now)), 0.05)
     # Ten in the evening of the 20th in New York is the 21st in UTC.
     same_day = datetime(2026, 11, 20, 22, 5, tzinfo=timezone(-timedelta(hours=5)))
-    said = headline(replace(found, since=same_day), {})
+    said = headline(replace(found, baseline_at=same_day), {})
     assert said == "Passed: as good as on 21 November 2026, 03:05 UTC: nothing changed."
-    said = headline(replace(found, since=same_day - timedelta(days=1)), {})
+    said = headline(replace(found, baseline_at=same_day - timedelta(days=1)), {})
     assert said == "Passed: as good as on 20 November 2026: nothing changed."
 
 

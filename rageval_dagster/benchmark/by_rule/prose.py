@@ -75,8 +75,8 @@ _ENTRY = re.compile(
     r"|(?P<name>[^\W\d][\w.-]*\w(?:\(\))?)(?: ?\([^()\"'\\;]*\))?)(?: [<\[(].*|: [^.:]{1,40})?"
 )
 _DASHED = re.compile(r"[a-z]{2,}\d*(?:-[a-z\d]+)+")
-_FIELD = re.compile(r"[^\W\d_]+(?: [^\W\d_]+)?: [^\n]+")
-"""What a reference tells of all that it defines: "Default: none"."""
+_FIELD = re.compile(r"[^\W\d_]+(?: [^\W\d_]+)?: [^\n]+(?<!¶)")
+"""What a reference tells of all that it defines: "Default: none"; no signature."""
 _SIGNATURE = re.compile(
     r"(?:[a-z]+ ){1,2}(?P<name>[^\W\d][\w.]*\w)(?:[(:= ].*)?¶"
     r"|[^\W\d_]+(?: [a-z]+){0,2}: (?P<labelled>[^\W\d][\w.]*\w)(?P<rest>(?: \(.*\)| .*)? ?¶)"

@@ -68,16 +68,15 @@ class Verdict:
     """What the gate found of an evaluation.
 
     `scores` is what those questions say that could be scored, `rows` the metrics that it rests on, those that moved
-    most first. `failed` is whether the system failed on more questions than allowed. `since` is when the last good
-    evaluation ran, `baseline_at` when the baseline did, None where that is not kept; `seen_at` is when its scores were
-    first seen to be worse, or unclear, since the last good one.
+    most first. `failed` is whether the system failed on more questions than allowed. `baseline_at` is when the baseline
+    ran, None where that is not kept; `seen_at` is when its scores were first seen to be worse, or unclear, since the
+    last good one.
     """
 
     judged: Judged
     scores: Tone
     rows: Sequence[MetricComparison]
     failed: bool
-    since: datetime | None
     baseline_at: datetime | None
     seen_at: datetime
 
@@ -173,9 +172,7 @@ def verdict_of(db: Database, judged: Judged, max_error_share: float) -> Verdict:
         scores, rows = "unclear", unclear or unread_answers(judged.comparisons)
     elif better:
         scores, rows = "better", better
-    ids = [*(change.since for change in judgement.changes), judgement.baseline_id]
-    kept = evaluations_by_id(db, filter(None, ids))
-    baseline = kept.get(judgement.baseline_id or 0)
+    baseline = evaluations_by_id(db, filter(None, [judgement.baseline_id])).get(judgement.baseline_id or 0)
     found: dict[Tone, StoredVerdict] = {"worse": "regressed", "unclear": "unclear"}
     seen_at = since_when(db, evaluation, found[scores]) if scores in found else None
     return Verdict(
@@ -183,7 +180,6 @@ def verdict_of(db: Database, judged: Judged, max_error_share: float) -> Verdict:
         scores=scores,
         rows=sorted(rows, key=lambda row: -abs(row.difference or 0.0)),
         failed=too_many_errors(evaluation.error_count, evaluation.item_count, max_error_share),
-        since=next((kept[each].started_at for each in ids if each in kept), None),
         baseline_at=None if baseline is None else baseline.started_at,
         seen_at=seen_at or evaluation.started_at,
     )
@@ -279,8 +275,8 @@ def _names(rows: Sequence[MetricComparison]) -> str:
 
 def _by_the_gate(found: Verdict, levels: Mapping[str, Summary], moved: str) -> str:
     judgement, evaluation = found.judged.judgement, found.judged.evaluation
-    held = found.baseline_at or found.since
-    day = f"run {judgement.baseline_id}" if held is None else date(held, evaluation.started_at)
+    at = found.baseline_at
+    day = f"run {judgement.baseline_id}" if at is None else date(at, evaluation.started_at)
     since = f"since {date(found.seen_at, found.baseline_at)} against {_baseline(found)}"
     match found.scores:
         case "unmeasured":

@@ -926,8 +926,19 @@ def test_a_title_that_tells_little_of_a_long_document_is_told_only_where_it_is_n
     assert "What should I know about north_order?" not in found
 
 
+def test_what_another_page_is_about_is_not_asked_about_where_it_is_told_by_the_way() -> None:
+    by_the_way = "stow_tool\n\nTakes the crates of the old ship by a setting of each crane only. It was not so before."
+    own = "# Module stow_tool\n\nThe module fills the holds of a ship with crates. It is made for the old harbour."
+    new = Chunk("a", f"# What is new\n\nAll is well in the town.\n\n{by_the_way}", "new.html", position=0)
+    page = Chunk("b", own, "module.html", position=0)
+    assert any("stow_tool" in each for each in questions([new]))
+    assert not any("stow_tool" in each for each in questions([new], [new, page]) - questions([page], [new, page]))
+
+
 def test_the_signature_that_follows_another_one_is_no_field_of_it() -> None:
-    told = "Creates a new list with the things of both lists of the shop in turn. It ignores what is left of the longer."
+    told = (
+        "Creates a new list with the things of both lists of the shop in turn. It ignores what is left of the longer."
+    )
     text = f"Function: fourth (shop) ¶\n\nFunction: join (one, other) ¶\n\n{told}\n\nAll is well in the old shop."
     assert not any("fourth" in each for each in questions([Chunk("a", text, "1", position=0, title="Shop Manual")]))
 

@@ -13,6 +13,7 @@ from rageval_dagster.benchmark.by_rule.prose import (
     READ_CHARACTERS,
     Sentence,
     clean_heading,
+    entry,
     heading_keys,
     line_key,
     prose,
@@ -79,13 +80,14 @@ class CorpusFacts:
             about one has several right places, and counts one.
         alike: wordings of those of which all but the beginning stands in many documents: "The kedge is a part of the
             Larvik suite of tools", as each of its tools says of itself.
-        titles: their documents' titles by document id, and how many documents have each.
+        titles: the documents' titles by document id, and how many documents have each.
         names: of their documents, by document id, a name that they speak of again and again, and no other does.
         headings: where each heading of theirs has sentences under it, by its `heading_keys`: the numbers of the chunks
             in the corpus, ascending, each with the first of the sentences.
         spoken: of their documents, by document id, the words of the title that stand in their text; and the
             file's name, if it does whole, as it stands there.
         sections: which documents have a section of each of their headings, by its wording.
+        pages: which documents of the corpus have a name in their title, or as their file's name, by its wording.
         places: in which chunks of the corpus each of their terms stands, by its wording: their numbers in the
             corpus. Common ones are left out.
         documents: the document id of each chunk of the corpus.
@@ -103,6 +105,7 @@ class CorpusFacts:
     headings: Mapping[str, Sequence[tuple[int, str]]]
     spoken: Mapping[str, frozenset[str]]
     sections: Mapping[str, frozenset[str]]
+    pages: Mapping[str, frozenset[str]]
     places: Mapping[str, frozenset[int]]
     documents: Sequence[str]
     of_changes: frozenset[str]
@@ -122,9 +125,14 @@ class CorpusFacts:
             for (before, text), (here, same) in pairwise(places)
         )
 
-    def has_own_section(self, term: Term, document_id: str) -> bool:
-        """Whether another document has a section about what a term names."""
-        return bool(self.sections.get(wording(term.text), frozenset()) - {document_id})
+    def has_own_page(self, name: str, document_id: str) -> bool:
+        """Whether another document is about what a name stands for: "Apache Module mod_ldap"."""
+        return bool(self.pages.get(wording(name), frozenset()) - {document_id})
+
+    def has_own_section(self, name: str, document_id: str) -> bool:
+        """Whether another document, or a section of it, is about what a name stands for."""
+        elsewhere = self.sections.get(wording(name), frozenset()) - {document_id}
+        return bool(elsewhere) or self.has_own_page(name, document_id)
 
 
 def read_corpus(
@@ -170,7 +178,7 @@ def read_corpus(
             for term in noun_phrases(sentence.text, passage.language):
                 if is_character(term.text[0]) or " " in term.text or chunks_with[term.text.lower()] <= RARE:
                     looked.want(wording(term.text))
-    named = _titles(opening, {chunk.document_id for chunk in chunks}, lines.of_many_documents(few), few)
+    named = _titles(opening, lines.of_many_documents(few), few)
     headings = {
         heading_keys(sentence.heading)[0]
         for passage in passages.values()
@@ -212,6 +220,7 @@ def read_corpus(
         headings=under,
         spoken={document_id: frozenset(found) for document_id, found in spoken.items()},
         sections=_sections(passages.values()),
+        pages=_pages(named),
         places={key: frozenset(found) for key, found in looked.places.items()},
         documents=looked.documents,
         of_changes=lines.of_changes(),
@@ -255,10 +264,8 @@ def _read(chunk: Chunk, furniture: Collection[str], standing: Collection[str], a
     )
 
 
-def _titles(
-    opening: Mapping[str, list[Chunk]], documents: set[str], furniture: frozenset[str], few: int
-) -> dict[str, tuple[str, int]]:
-    """The title of each of the documents that has one, as the store or its beginning tells, and how many have it."""
+def _titles(opening: Mapping[str, list[Chunk]], furniture: frozenset[str], few: int) -> dict[str, tuple[str, int]]:
+    """The title of each document that has one, as the store or its beginning tells, and how many have it."""
     known = {
         document_id: [clean_heading(chunks[0].title)] if chunks[0].title else titles(_beginning(chunks), furniture)
         for document_id, chunks in opening.items()
@@ -273,7 +280,7 @@ def _titles(
             plain = title[: match.start()] if match and ends[match.group()] > few else title
             titled[plain].add(document_id)
             first.setdefault(document_id, plain)
-    return {each: (title, len(titled[title])) for each, title in first.items() if each in documents}
+    return {each: (title, len(titled[title])) for each, title in first.items()}
 
 
 def _beginning(chunks: list[Chunk]) -> str:
@@ -290,6 +297,14 @@ def _sections(passages: Iterable[Passage]) -> dict[str, frozenset[str]]:
     for passage in passages:
         for heading in {sentence.heading for sentence, *_ in passage.sentences if sentence.heading}:
             found[wording(without_number(heading))].add(passage.chunk.document_id)
+    return {key: frozenset(documents) for key, documents in found.items()}
+
+
+def _pages(titles: Mapping[str, tuple[str, int]]) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for document_id, (title, _) in titles.items():
+        for name in filter(entry, (*title.split(), file_name(document_id))):
+            found[wording(name)].add(document_id)
     return {key: frozenset(documents) for key, documents in found.items()}
 
 

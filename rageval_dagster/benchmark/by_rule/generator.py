@@ -256,6 +256,8 @@ def _sections(source: _Source) -> Iterator[Item]:
         is_title = held == named and not entry(section or "")
         if not section or is_title or source.is_alike(sentence) or _is_cut(sentence, source):
             continue
+        if entry(section) and source.facts.has_own_page(section, source.passage.chunk.document_id):
+            continue
         if not _opens_with(section, sentence, said_of, language):
             continue
         # Every program has its own "--help".
@@ -307,7 +309,7 @@ def _subjects(source: _Source) -> Iterator[Item]:
     for sentence, subject, _ in source.own:
         if subject is None or (subject.kind == "identifier" and source.is_alike(sentence)):
             continue
-        if source.facts.has_own_section(subject, source.passage.chunk.document_id):
+        if source.facts.has_own_section(subject.text, source.passage.chunk.document_id):
             continue
         topic = _topic(sentence, source)
         if source.is_book and topic == source.topic:
@@ -385,7 +387,7 @@ def _search_terms(read: Read, topic: Topic | None, source: _Source) -> list[Term
     for term in [*told, *_plain(sentence, source)]:
         stems = set(content_words(term.text, source.language))
         is_said = any(each.startswith(other) or other.startswith(each) for each in stems for other in said)
-        is_elsewhere = source.facts.has_own_section(term, source.passage.chunk.document_id)
+        is_elsewhere = source.facts.has_own_section(term.text, source.passage.chunk.document_id)
         if (
             stems
             and not (is_said or is_elsewhere)

@@ -42,6 +42,7 @@ def retrieval_runs(
         lambda evaluation: run_retrieval(
             step.db, documents, load(evaluation.system), evaluation, step.progress("questions retrieved")
         ),
+        step.context.log.warning,
     )
 
 

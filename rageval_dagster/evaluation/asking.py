@@ -40,7 +40,7 @@ def run_retrieval(
     asked = [items[item_id] for item_id in missing]
     resolutions = resolve(asked, db, store, evaluation.client_id, by_page) if missing else {}
     versions = _answer_versions(system, evaluation) if system.answers_at_once else []
-    errors = done = 0
+    errors = done = later = 0
     for batch in in_batches(missing, BATCH):
         retrievals = system.retrieve([items[item_id] for item_id in batch], evaluation.depth)
         found = [(resolutions[item_id], each.hits) for item_id, each in zip(batch, retrievals, strict=True)]
@@ -66,10 +66,11 @@ def run_retrieval(
         if results:
             result_storage.save_results(db, evaluation.id, results)
         errors += sum(record.error is not None for record, _ in records)
+        later += sum(each.error is None and each.attempts > 1 for each in retrievals)
         done += len(batch)
         if progress is not None:
             progress(done, len(missing))
-    return StageReport(total=len(items), reused=len(items) - len(missing), errors=errors)
+    return StageReport(total=len(items), reused=len(items) - len(missing), errors=errors, later=later)
 
 
 @dataclass(frozen=True)

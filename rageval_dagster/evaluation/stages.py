@@ -14,6 +14,7 @@ from rageval_dagster.storage import evaluations as evaluation_storage
 from rageval_dagster.storage.caches import model_usage
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, Versions
+from rageval_dagster.text import plural
 
 SystemLoader = Callable[[str], RagSystem]
 BATCH = 64
@@ -22,11 +23,13 @@ BATCH = 64
 
 @dataclass(frozen=True)
 class StageReport:
-    """What a stage did for one evaluation: outcomes in all, of them reused from earlier work, and failed."""
+    """What a stage did for one evaluation: outcomes in all, of them reused from earlier work, and failed; and how many
+    of the others came at a later attempt only."""
 
     total: int
     reused: int
     errors: int
+    later: int = 0
 
     @property
     def coverage(self) -> float:
@@ -103,7 +106,11 @@ def evaluations_of(db: Database, request: EvaluationRequest) -> list[Evaluation]
 
 
 def each_evaluation(
-    db: Database, evaluations: Sequence[Evaluation], run_id: str, work: Callable[[Evaluation], StageReport]
+    db: Database,
+    evaluations: Sequence[Evaluation],
+    run_id: str,
+    work: Callable[[Evaluation], StageReport],
+    warn: Callable[[str], None] = lambda _: None,
 ) -> dict[str, int | float]:
     """Does one stage for every evaluation and gives its counts, named by dataset and system.
 
@@ -118,6 +125,8 @@ def each_evaluation(
             usage = model_usage(db, evaluation.client_id, run_id) - before
             if usage.cost_usd:
                 evaluation_storage.add_cost(db, evaluation.id, usage.cost_usd)
+        if report.later:
+            warn(f"{evaluation.system} answered {plural(report.later, 'question')} at a later attempt only")
         found = asdict(report) | {"coverage": report.coverage} | (usage.metadata() if usage.requests else {})
         counts |= {f"{evaluation.dataset_name}/{evaluation.system}/{name}": value for name, value in found.items()}
     return counts

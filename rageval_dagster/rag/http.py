@@ -56,12 +56,13 @@ _PASSING_STATUS = {408, 425, 429}
 
 @dataclass(frozen=True)
 class _Reply:
-    """A whole response that succeeded. `latency_s` is the time of the attempt that got it."""
+    """A whole response that succeeded. `latency_s` is the time of the last of the `attempts`, which got it."""
 
     body: bytes
     content_type: str
     charset: str
     latency_s: float = 0.0
+    attempts: int = 1
 
 
 @dataclass(eq=False)
@@ -134,7 +135,7 @@ class HttpEndpoint:
             self._reached |= not trouble.unreached
             return Retrieval(error=trouble.error)
         self._reached = True
-        retrieval = self._read(reply)
+        retrieval = replace(self._read(reply), attempts=reply.attempts)
         if retrieval.answer is None:
             return retrieval
         return replace(retrieval, answer=replace(retrieval.answer, latency_s=reply.latency_s))
@@ -164,7 +165,8 @@ class HttpEndpoint:
             await self._wait_for_turn()
             started = time.monotonic()
             try:
-                return replace(await self._attempt(client, request), latency_s=time.monotonic() - started)
+                reply = await self._attempt(client, request)
+                return replace(reply, latency_s=time.monotonic() - started, attempts=attempts)
             except _TroubleError as trouble:
                 if not trouble.passing or attempts >= self._definition.max_attempts:
                     if attempts > 1:

@@ -31,13 +31,14 @@ class Retrieval:
 
     `hits` is None where the system does not tell what it retrieved. A hit of an external system has an empty chunk id,
     document id or text where it told none. `answer` is set by systems that answer in the same call, `version` by those
-    that name theirs in the response.
+    that name theirs in the response. `attempts` is how often it was asked until it answered.
     """
 
     hits: tuple[Hit, ...] | None = ()
     error: str | None = None
     answer: AnswerOutcome | None = None
     version: str | None = None
+    attempts: int = 1
 
 
 class Answerer(Protocol):

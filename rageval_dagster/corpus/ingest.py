@@ -337,15 +337,13 @@ class _Ingestion:
         for loaded in batch:
             for chunk in loaded.chunks:
                 kept.add(chunk.id)
-                metadata = self._metadata(loaded, chunk)
                 before = stored.get(chunk.id)
+                metadata = self._metadata(loaded, chunk, before or {})
                 if before is None or self.embed_again or before.get(EMBEDDER_FIELD) != self.embedder_name:
                     new.append(chunk)
                     new_metadata.append(metadata)
                     continue
                 metadata = {name: value for name, value in metadata.items() if before.get(name) != value}
-                if before.get(LEFT_OUT_FIELD) and LEFT_OUT_FIELD not in metadata:
-                    metadata[LEFT_OUT_FIELD] = ""
                 if before.get(self.fields.added_at) is not None:
                     metadata.pop(self.fields.added_at, None)
                 if metadata:
@@ -385,8 +383,11 @@ class _Ingestion:
         pages = self.store.metadata(self.client_id, self.fields.document, document_ids)
         return {chunk_id: metadata for page in pages for chunk_id, metadata in page.items()}
 
-    def _metadata(self, loaded: _Loaded, chunk: Chunk) -> Metadata:
-        """A row's own metadata, with ours over it; the row's time of adding and page count where they make sense."""
+    def _metadata(self, loaded: _Loaded, chunk: Chunk, before: Metadata) -> Metadata:
+        """A row's own metadata, with ours over it; the row's time of adding and page count where they make sense.
+
+        `before` is what the store has of the chunk.
+        """
         names = self.fields
         own = loaded.document.metadata
         metadata: dict[str, str | int | float | bool] = {
@@ -401,8 +402,9 @@ class _Ingestion:
             metadata[names.added_at] = self.now
         if chunk.page is not None:
             metadata[names.page] = chunk.page
-        if chunk.position == 0 and loaded.left_out:
-            metadata[LEFT_OUT_FIELD] = loaded.left_out
+        left_out = loaded.left_out if chunk.position == 0 else ""
+        if left_out or before.get(LEFT_OUT_FIELD):
+            metadata[LEFT_OUT_FIELD] = left_out
         return metadata
 
     def remove_vanished(self, path: Path) -> None:

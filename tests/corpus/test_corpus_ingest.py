@@ -109,7 +109,9 @@ class TestLoading:
         of_menu = "Home Our teas How to steep them Opening hours Contact and imprint All about tea number a here"
         # Runs of six words that no page before it has, across the end of the menu too.
         of_other = "imprint All about tea number b here"
-        assert left_out() == {"# Tea a\n\nIt steeps.": of_menu, "# Tea b\n\nIt steeps.": of_other}
+        for again in (False, False, True):
+            assert left_out() == {"# Tea a\n\nIt steeps.": of_menu, "# Tea b\n\nIt steeps.": of_other}
+            ingest(tmp_path, "acme", store, embedder, embed_again=again)
         (tmp_path / "a.html").unlink()
         (tmp_path / "b.html").write_text((tmp_path / "b.html").read_text().replace("<main>", "<main><h2>New</h2>In. "))
         ingest(tmp_path, "acme", store, embedder, chunk_size=20, overlap=0)

@@ -401,14 +401,14 @@ class Asked:
 
 
 def questions_asked(db: Database, dataset_ids: Iterable[int]) -> dict[int, dict[str, Asked]]:
-    """The questions of datasets, by dataset and item id."""
+    """The questions of datasets, by dataset and item id; the newest dataset is the last."""
     members = tables.dataset_items.c
     columns = (members.dataset_id, members.item_id, members.grading_key, members.cluster_key)
     found: dict[int, dict[str, Asked]] = {}
     for dataset_id, item_id, grading_key, cluster in db.rows_in(sa.select(*columns), members.dataset_id, dataset_ids):
         key = item_id if grading_key is None else f"{item_id}:{grading_key}"
         found.setdefault(dataset_id, {})[item_id] = Asked(item_id, key, cluster)
-    return found
+    return dict(sorted(found.items()))
 
 
 def clusters_of(db: Database, dataset_ids: Iterable[int]) -> dict[str, str]:

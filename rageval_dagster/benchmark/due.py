@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from rageval_dagster.benchmark.generators import generator_name, shares_of
+from rageval_dagster.benchmark.generators import generator_name, is_alike, shares_of
 from rageval_dagster.benchmark.mix import Shares, styled_name
 from rageval_dagster.benchmark.sampling import check_strategy
 from rageval_dagster.errors import DatasetError, SettingsError
@@ -214,7 +214,7 @@ def _draw_due(dataset: Dataset | None, spec: BenchmarkSpec) -> str | None:
         return f"{spec.size} questions are wanted, {before} were before"
     if spec.strategy not in (None, dataset.stats.get("strategy")):
         return f"the strategy is {spec.strategy} now"
-    if spec.generator != dataset.stats.get("generator"):
+    if not is_alike(spec.generator, dataset.stats.get("generator", "")):
         return "the question generator changed"
     if spec.shares != dataset.stats.get("shares"):
         return "different shares of multi-hop and unanswerable questions are wanted"

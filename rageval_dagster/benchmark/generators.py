@@ -82,6 +82,16 @@ def generator_name(settings: Settings, seed: int) -> str:
     return prompted_name(settings, seed)
 
 
+def is_alike(one: str, other: str) -> bool:
+    """Whether two generators' names differ in nothing but the revision of the rules.
+
+    What earlier rules wrote stays until it makes room like any other question: drawn anew after an upgrade, no question
+    would lead back to the baseline.
+    """
+    plain, plain_other = (by_rule.without_revision(name) for name in (one, other))
+    return one == other or (plain is not None and plain == plain_other)
+
+
 def shares_of(settings: Settings) -> Shares | None:
     """The kinds of questions that the generator is asked for; None where it asks what it can.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rageval_dagster.benchmark.critics import was_turned_down
 from rageval_dagster.benchmark.due import BenchmarkSpec, Renewal
+from rageval_dagster.benchmark.generators import is_alike
 from rageval_dagster.benchmark.mix import Shares, chosen, group_of
 from rageval_dagster.benchmark.review import is_settled
 from rageval_dagster.corpus.evidence import Resolution, resolve
@@ -82,7 +83,9 @@ def panel_of(
     verified = [item for item in items if item.human_verified]
     verified_ids = {item.item_id for item in verified}
     candidates: dict[str, list[Candidate]] = defaultdict(list)
-    for candidate in benchmark_storage.list_candidates(db, client_id, generator=spec.generator):
+    for candidate in benchmark_storage.list_candidates(db, client_id):
+        if not is_alike(candidate.generator, spec.generator):
+            continue
         if candidate.item and may_be_drawn(candidate, verified_ids):
             candidates[candidate.item.item_id].append(candidate)
     resolutions = resolve(items, db, store, client_id)

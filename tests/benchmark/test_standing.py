@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rageval_dagster.benchmark.due import Renewal, renewal_due
 from rageval_dagster.benchmark.renewal import renew_sample
 from rageval_dagster.benchmark.rotation import panel_of
-from rageval_dagster.records import Chunk, Evidence, Item
-from rageval_dagster.storage.benchmark import dataset_items
+from rageval_dagster.records import Candidate, Chunk, Evidence, Item
+from rageval_dagster.storage.benchmark import dataset_items, save_candidates
 from rageval_dagster.storage.database import Database
 from tests.benchmark.small_corpus import SPEC, SmallCorpus, asked, chunk
 
@@ -53,6 +53,21 @@ def test_what_the_sample_lacks_makes_room_first_then_what_was_there_longest(corp
     assert (repaired.standing, repaired.remaining()) == (panel.standing, panel.staying)
     drawn = panel_of(corpus.db, corpus.store, "acme", dataset, SPEC, Renewal("", "draw", 10), sampled)
     assert drawn.staying == [items[3]]
+
+
+def test_what_earlier_rules_wrote_stays_after_an_upgrade(corpus: SmallCorpus) -> None:
+    """Drawn anew, no question would lead back to the baseline."""
+    corpus.hold(*CHUNKS)
+    items, earlier, now = [asked(each) for each in CHUNKS], "extractive/1 seed 0", datetime.now(UTC)
+    dataset = corpus.generated(items, CHUNKS, generator=earlier)
+    written = [Candidate(each.content_key, earlier, 0, "accepted", asked(each)) for each in CHUNKS]
+    save_candidates(corpus.db, "acme", written)
+    later, other = (replace(SPEC, generator=name) for name in ("extractive/2 seed 0", "extractive/2 seed 1"))
+    assert renewal_due(corpus.db, "acme", later, now) is None
+    assert renewal_due(corpus.db, "acme", other, now) == Renewal("the question generator changed", "draw", 10)
+    repair = Renewal("", "repair", 10)
+    assert panel_of(corpus.db, corpus.store, "acme", dataset, later, repair).staying == items
+    assert panel_of(corpus.db, corpus.store, "acme", dataset, other, repair).staying == []
 
 
 def test_a_dataset_grows_with_its_age_and_keeps_its_size_when_repaired(corpus: SmallCorpus) -> None:

@@ -60,6 +60,12 @@ def generator_name(seed: int, language: str | None = None) -> str:
     return f"extractive/{REVISION} seed {seed}" + (f" language {language}" if language else "")
 
 
+def without_revision(name: str) -> str | None:
+    """What of a name that `generator_name` gave says how the rules are asked; None of other generators."""
+    match = re.fullmatch(r"extractive/\d+ (seed .*)", name)
+    return match[1] if match else None
+
+
 def generate(
     chunks: Sequence[Chunk],
     seed: int,

@@ -56,7 +56,7 @@ class Stage:
     def evaluate(self, client: str, plan: "Plan") -> "Found":
         from rageval_dagster.app.evaluate import evaluate_clients
 
-        return evaluate_clients(self.settings, self.db, client, plan, say).found[0]
+        return evaluate_clients(self.settings, self.db, [client], plan, say).found[0]
 
     def ask_people_s_questions(self) -> "Found":
         """Evaluates the first client by its human benchmark."""

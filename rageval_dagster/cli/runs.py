@@ -170,7 +170,8 @@ def show(
     )
     for line in filter(None, lines):
         print(f"\n{line}")
-    questions = read_questions(db, report, report.by_badness[:worst])
+    leaking = dict.fromkeys(stray.item_id for stray in found.leaked)
+    questions = read_questions(db, report, list(dict.fromkeys([*leaking, *report.by_badness]))[:worst])
     if not report.by_badness and not report.is_judged:
         print("\nNo question has evidence, or a known answer, by which it could be told which went worst.")
     elif not report.by_badness:

@@ -13,7 +13,7 @@ from rageval_dagster.gate.drift import check_judges, drift_change
 from rageval_dagster.gate.held import Held
 from rageval_dagster.gate.history import History, history_of
 from rageval_dagster.gate.rescoring import rescore
-from rageval_dagster.gate.spec import DEFAULT_GATE, OVERLAP, OVERLAP_DROP, GateSpec
+from rageval_dagster.gate.spec import DEFAULT_GATE, UNREAD, UNREAD_DROP, GateSpec
 from rageval_dagster.metrics.interface import Metric, Tools
 from rageval_dagster.records import Item, Outcome, Progress
 from rageval_dagster.storage import benchmark as benchmark_storage
@@ -116,11 +116,11 @@ def verdict_of(rows: Sequence[MetricComparison], failed: bool) -> Verdict | None
 
 
 def unread_answers(rows: Sequence[MetricComparison]) -> list[MetricComparison]:
-    """The row by which the answers have surely become quite other ones, while no judge model reads them; else none."""
+    """The rows by which the answers have surely become quite other ones, while no judge model reads them; else none."""
     if any(row.gated and is_by_model(row.metric_id) for row in rows):
         return []
-    fallen = (row for row in rows if row.metric_id == OVERLAP and not row.gated and row.decision == "regressed")
-    return [row for row in fallen if (row.fall or 0.0) > OVERLAP_DROP]
+    fallen = (row for row in rows if row.metric_id in UNREAD and not row.gated and row.decision == "regressed")
+    return [row for row in fallen if (row.fall or 0.0) > UNREAD_DROP]
 
 
 def _judge(db: Database, report: EvaluationReport, context: GateContext, groups: int) -> Judged:

@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from rageval_dagster.evaluation.summary import ANSWERED_WHEN_DUE
 from rageval_dagster.settings import Settings
 
 DEFAULT_GATE = ("retrieval.hit_rate_at_k", "retrieval.mrr", "claims.faithfulness")
-OVERLAP = "overlap.answer_correctness"
-OVERLAP_DROP = 0.1
-"""Of `OVERLAP`, where no judge model reads the answers: no run passes with more. Answers in other words may be as good,
-so it is no regression, but those of a system that is broken do not look like this."""
+UNREAD = ("overlap.answer_correctness", ANSWERED_WHEN_DUE)
+UNREAD_DROP = 0.1
+"""Of one of `UNREAD`, where no judge model reads the answers: no run passes with more. Answers in other words may be as
+good, so it is no regression, but those of a system that is broken do not look like this."""
 
 
 @dataclass(frozen=True)

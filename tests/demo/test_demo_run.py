@@ -47,7 +47,7 @@ def run_demo(home: Path) -> tuple[list[str], str]:
     return done.stdout.splitlines(), said
 
 
-@pytest.mark.slow
+@pytest.mark.core
 @pytest.mark.timeout(1200)
 def test_it_tells_three_acts_and_tells_them_again(tmp_path: Path) -> None:
     lines, progress = run_demo(tmp_path / "home")

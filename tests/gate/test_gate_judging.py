@@ -12,7 +12,7 @@ from rageval_dagster.evaluation.summary import EvaluationReport, report_of
 from rageval_dagster.gate.baselines import accept
 from rageval_dagster.gate.comparing_runs import compare_runs
 from rageval_dagster.gate.decision import Judged, judged_before, visible_drop
-from rageval_dagster.gate.spec import DEFAULT_GATE, OVERLAP, seen_from
+from rageval_dagster.gate.spec import DEFAULT_GATE, UNREAD, seen_from
 from rageval_dagster.records import Item, Outcome
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage import comparisons as comparison_storage
@@ -575,7 +575,7 @@ def test_a_question_that_answers_as_it_once_failed_is_asked_again_unless_nothing
 
 def answering(db: Database, report: EvaluationReport, overlap: float, by_judge: bool = False) -> EvaluationReport:
     """The evaluation with every answer's overlap with what is expected, and with a judge's score of 1."""
-    evaluation, values = report.evaluation, {OVERLAP: overlap, **({"claims.faithfulness": 1.0} if by_judge else {})}
+    evaluation, values = report.evaluation, {UNREAD[0]: overlap, **({"claims.faithfulness": 1.0} if by_judge else {})}
     for name, value in values.items():
         results = [row.result_id for row in result_storage.run_items(db, evaluation.id) if row.result_id]
         score_storage.save_scores(db, evaluation.id, [(each, name, "1", Outcome.scored(value)) for each in results])

@@ -83,6 +83,8 @@ headline AS (
         AND p.metric_version = s.metric_version
         -- Means of other questions are no change: of another version of the dataset, or where some failed.
         AND p.n_scored = s.n_scored
+        AND p.n_error = 0
+        AND s.n_error = 0
         AND r.dataset_id = (SELECT b.dataset_id FROM evaluation_runs b WHERE b.id = r.previous_id)
     -- The document level speaks only where the chunk level is silent.
     WHERE s.metric_id IS NULL

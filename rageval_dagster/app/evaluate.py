@@ -390,22 +390,22 @@ def _choose(
     from rageval_dagster.automation.schedules import checked_cron
 
     checked_cron(settings)
-    for client_id in named:  # before the document store is read, which may take long
-        _check_settings(settings, db, client_id, plan, asking)
-    usable = chosen = chosen_clients(settings, db, named, tell)
+    if len(named) == 1:  # before the document store is read, which may take long
+        _check_settings(settings, db, named[0], plan, asking)
+    chosen = chosen_clients(settings, db, named, tell)
     refused = [] if named else open_store(settings).refused()
     for _, reason in refused:
         tell(f"left out: {reason}")
-    if not named:
-        usable = []
-        for client_id in chosen:
-            try:
+    usable: list[str] = []
+    for client_id in chosen:
+        try:
+            if len(named) != 1:
                 _check_settings(settings, db, client_id, plan, asking)
-                usable.append(client_id)
-            except SettingsError as error:
-                if client_id == chosen[-1] and not usable:
-                    raise
-                tell(f"{client_id}: {error}")
+            usable.append(client_id)
+        except SettingsError as error:
+            if client_id == chosen[-1] and not usable:
+                raise
+            tell(f"{client_id}: {error}")
     _check_plan(settings, db, usable, plan)
     return len(chosen), usable, bool(refused)
 

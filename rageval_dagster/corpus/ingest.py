@@ -43,6 +43,8 @@ Progress = Callable[[int, int, str], None]
 
 _CHUNKS_AT_A_TIME = 250
 _DOCUMENTS_AT_A_TIME = 200
+_MOST_RUNS = 500_000
+"""Of what pages left out, some 50 MB: then what comes again is kept again."""
 _LANGUAGES_OF = 50
 """So many chunks are looked at for their language, evenly from the first that are embedded."""
 
@@ -304,6 +306,8 @@ class _Ingestion:
 
     def _not_left_out_yet(self, text: str) -> str:
         """What of a text no document before it left out: a site has its menus on every page."""
+        if len(self.left_out) > _MOST_RUNS:
+            self.left_out.clear()
         found = text.split()
         new = [False] * len(found)
         for start in range(max(len(found) - SHINGLE_WORDS + 1, 1)):

@@ -254,12 +254,12 @@ class _Found:
 
     places: set[int] = field(default_factory=set)
     chunk: Chunk | None = None
-    rank: tuple[int, str, str] = (0, "", "")
+    rank: tuple[int, int, str, str] = (0, 0, "", "")
 
-    def add(self, places: set[int], chunk: Chunk) -> None:
+    def add(self, in_text: set[int], places: set[int], chunk: Chunk) -> None:
         self.places |= places
-        # Of equal ones always the same, in whatever order they come.
-        rank = (-len(places), chunk.document_id, chunk.id)
+        # By the text: a site's menu stands on each page, and is kept with one. Of equal ones always the same.
+        rank = (-len(in_text), -len(places), chunk.document_id, chunk.id)
         if self.chunk is None or rank < self.rank:
             self.rank, self.chunk = rank, chunk
 
@@ -285,16 +285,15 @@ class _Passages:
         as_named: dict[Hit, _Found] = {}
         for chunks in pages:
             for chunk in chunks:
-                own: dict[Hit, set[int]] = {}
-                for said in filter(None, (chunk.text, chunk.left_out)):
-                    for hit, places in self._index.shared(words(said)):
-                        own.setdefault(hit, set()).update(places)
-                for hit, places in own.items():
+                in_text, beside = map(self._shared, (chunk.text, chunk.left_out))
+                for hit in in_text.keys() | beside.keys():
+                    said = in_text.get(hit, set())
                     is_named = hit.document_id == chunk.document_id
+                    found = (said, said | beside.get(hit, set()), chunk)
                     if is_named:
-                        as_named.setdefault(hit, _Found()).add(places, chunk)
+                        as_named.setdefault(hit, _Found()).add(*found)
                     if is_named or not named_only:
-                        everywhere.setdefault(hit, _Found()).add(places, chunk)
+                        everywhere.setdefault(hit, _Found()).add(*found)
         for hit, found in everywhere.items():
             if hit in sure:
                 continue
@@ -305,6 +304,13 @@ class _Passages:
                 share = len(found.places) / len(self._words[hit])
                 match = _Match(chunk.id, chunk.document_id, chunk.page, whole=False, exact=False)
                 self._best[hit] = share, match
+
+    def _shared(self, text: str) -> dict[Hit, set[int]]:
+        """The places of the passages' words that stand in a text."""
+        shared: dict[Hit, set[int]] = {}
+        for hit, places in self._index.shared(words(text)) if text else ():
+            shared.setdefault(hit, set()).update(places)
+        return shared
 
     def uncertain(self) -> bool:
         """Whether some passage may still be found better elsewhere."""

@@ -169,7 +169,8 @@ def verdict_of(db: Database, judged: Judged, max_error_share: float) -> Verdict:
     elif judged.regressed:
         scores, rows = "worse", judged.regressed
     elif unclear or judgement.verdict == "unclear":
-        scores, rows = "unclear", unclear or unread_answers(judged.comparisons)
+        is_lost = lost_in(judgement.changes) is not None
+        scores, rows = "unclear", unclear or ([] if is_lost else unread_answers(judged.comparisons))
     elif better:
         scores, rows = "better", better
     baseline = evaluations_by_id(db, filter(None, [judgement.baseline_id])).get(judgement.baseline_id or 0)

@@ -342,6 +342,16 @@ def test_what_a_pages_reader_left_out_is_the_clients_own_when_a_system_returns_i
     assert stray_owners(sqlite_db, store, "acme", [f"Our menu says: {menu}", leaking]) == {leaking: "foreign"}
 
 
+def test_a_menu_that_is_kept_with_another_page_does_not_tell_which_page_a_passage_is_of(
+    place: Place, store: ChromaStore
+) -> None:
+    menu = "Home Our ferries Their times of the year What tickets cost Opening hours of the office Contact and imprint"
+    store.update_metadata("acme", {"17": {LEFT_OUT_FIELD: menu}})
+    for document_id in ("ferry.md", ""):
+        placed = place(hit(f"{menu} {SENTENCES[1]}", document_id=document_id))
+        assert [(each.document_id, each.owner) for each in placed.hits or ()] == [("ferry.md", "own")]
+
+
 def test_what_a_client_does_not_hold_any_more_is_not_its_own(
     sqlite_db: Database, fleet: Callable[[dict[str, list[str]]], ChromaStore]
 ) -> None:

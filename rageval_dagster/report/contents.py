@@ -157,7 +157,8 @@ class EvaluationContents:
         deepest_first = sorted(rows, key=lambda id: -rows[id].get("d", 0.0))
         leaking = [id for id in rows if rows[id].get("lk")]
         failing = [id for id in deepest_first if rows[id].get("n")]
-        fallen = [id for id in deepest_first if rows[id].get("d", 0.0) > 0] if self.judged.regressed else []
+        has_fallen = self.judged.regressed or self.verdict.answers_unread
+        fallen = [id for id in deepest_first if rows[id].get("d", 0.0) > 0] if has_fallen else []
         return [
             rows[id] for id in (leaking or failing or fallen or self.report.by_badness)[:FIRST_QUESTIONS] if id in rows
         ]

@@ -14,6 +14,8 @@ from rageval_dagster.gate.comparing_runs import compare_runs
 from rageval_dagster.gate.decision import Judged, judged_before, visible_drop
 from rageval_dagster.gate.spec import DEFAULT_GATE, UNREAD, seen_from
 from rageval_dagster.records import Item, Outcome
+from rageval_dagster.report.contents import FIRST_QUESTIONS, client_contents
+from rageval_dagster.report.page import client_page
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage import comparisons as comparison_storage
 from rageval_dagster.storage import results as result_storage
@@ -612,6 +614,9 @@ def test_other_answers_are_no_pass_while_no_judge_reads_them(
             "read the answers: rageval runs compare 1 2 --all; if they are right: rageval runs accept 2"
         )
         assert b'<skipped message="unclear against run 1: ' in junit_xml([found])
+        client = client_contents(sqlite_db, load_settings({}), "acme")
+        assert len(client.evaluations[0].suffering) == FIRST_QUESTIONS
+        assert "Every question went well" not in client_page(client)
 
 
 def test_a_pass_tells_which_questions_newly_fail_and_which_newly_pass(db: Database) -> None:

@@ -338,13 +338,14 @@ def _lost(verdict: "Verdict", documents: Sequence[str]) -> list[str]:
 
 def _changes(judgement: "Judgement") -> list[str]:
     """A line for each thing that changed; of many one line that names them."""
-    from rageval_dagster.telling.verdicts import what_changed, without_gone
+    from rageval_dagster.gate.causes import gone_in
+    from rageval_dagster.telling.verdicts import told_as_changes, what_changed
     from rageval_dagster.telling.words import VERSIONS, capitalised
 
-    changes = without_gone(judgement.changes)
+    changes = told_as_changes(judgement.changes)
     since = next((change.since for change in changes if change.since not in (None, judgement.baseline_id)), None)
     said = what_changed(changes, worse=True)
-    if not judgement.changes:
+    if not changes and gone_in(judgement.changes) is None:
         said = ["nothing that has a version changed"]
     if len(said) > MOST_CHANGES:
         said = [f"changed: {named([VERSIONS.get(change.what, change.what) for change in changes])}"]

@@ -111,7 +111,6 @@ def show(
     from rageval_dagster.cli.evaluate import evaluation_lines
     from rageval_dagster.evaluation.breakdown import breakdown_of
     from rageval_dagster.evaluation.summary import contradictions, read_questions, report_of, undefined_everywhere
-    from rageval_dagster.gate.decision import unread_answers
     from rageval_dagster.storage.corpus import document_names
     from rageval_dagster.storage.evaluations import get_evaluation
     from rageval_dagster.storage.views import hard_for_every_system
@@ -175,7 +174,7 @@ def show(
     questions = read_questions(db, report, list(dict.fromkeys([*leaking, *report.by_badness]))[:worst])
     if not report.by_badness and not report.is_judged:
         print("\nNo question has evidence, or a known answer, by which it could be told which went worst.")
-    elif not report.by_badness and not unread_answers(found.judged.comparisons):
+    elif not report.by_badness and not found.judged.changed_answers:
         print("\nEvery question that has evidence found it first, and no answer was found to be wrong.")
     elif not questions and worst:
         print("\nThe questions were deleted: their dataset was not used for longer than texts are kept.")

@@ -24,6 +24,8 @@ LOST_EVIDENCE = "evidence"
 cannot pass."""
 GONE = "gone"
 """What it is called where fewer did or are: it is told, and decides nothing."""
+CHANGED_ANSWERS = "changed_answers"
+"""By which the answers became quite other ones, while no judge model reads them: the run cannot pass."""
 MOST_LOST = 0.2
 """Of the questions that had evidence, or of the documents: where as many or more are lost, what is left tells too
 little."""
@@ -126,9 +128,9 @@ def _what_became_of(removed: int, edited: int, unnamed: bool) -> str:
     return gone + (f", {edited} {was_edited}" if edited else "")
 
 
-def lost_in(changes: Iterable[Change]) -> str | None:
-    """That so much was lost that the run cannot pass, as a clause; None where it was not."""
-    return next((each.detail for each in changes if each.what == LOST_EVIDENCE), None)
+def detail_of(changes: Iterable[Change], what: str) -> str | None:
+    """The clause in which one of the changes says what happened; None where that did not."""
+    return next((each.detail for each in changes if each.what == what), None)
 
 
 def gone_in(changes: Iterable[Change]) -> Change | None:

@@ -7,7 +7,7 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.summary import EvaluationReport, is_by_model
 from rageval_dagster.evaluation.verdict import too_many_errors
 from rageval_dagster.gate.baselines import may_be_baseline, set_baseline
-from rageval_dagster.gate.causes import LOST_EVIDENCE, blamed, changes, lost_evidence
+from rageval_dagster.gate.causes import CHANGED_ANSWERS, LOST_EVIDENCE, blamed, changes, detail_of, lost_evidence
 from rageval_dagster.gate.comparison import side_by_side
 from rageval_dagster.gate.drift import check_judges, drift_change
 from rageval_dagster.gate.held import Held
@@ -20,7 +20,7 @@ from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import comparisons as comparison_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
-from rageval_dagster.storage.comparisons import Judgement, MetricComparison, Verdict
+from rageval_dagster.storage.comparisons import Change, Judgement, MetricComparison, Verdict
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_of_trigger, get_evaluation
 from rageval_dagster.storage.scores import TIMES, Repeated
@@ -49,6 +49,12 @@ class Judged:
     @property
     def regressed(self) -> list[MetricComparison]:
         return [row for row in self.gated if row.decision == "regressed"]
+
+    @property
+    def changed_answers(self) -> list[MetricComparison]:
+        """The rows by which the answers became others that no judge model reads; none where that decides nothing."""
+        is_told = detail_of(self.judgement.changes, CHANGED_ANSWERS) is not None
+        return _changed_answers(self.comparisons) if is_told else []
 
 
 @dataclass(frozen=True)
@@ -115,9 +121,9 @@ def verdict_of(rows: Sequence[MetricComparison], failed: bool) -> Verdict | None
     return "unclear" if "unclear" in decisions else "passed" if decisions else None
 
 
-def unread_answers(rows: Sequence[MetricComparison]) -> list[MetricComparison]:
+def _changed_answers(rows: Sequence[MetricComparison]) -> list[MetricComparison]:
     """The rows by which the answers have surely become quite other ones, while no judge model reads them; else none."""
-    if any(row.gated and is_by_model(row.metric_id) for row in rows):
+    if any(row.gated and is_by_model(row.metric_id) and row.mean is not None for row in rows):
         return []
     fallen = (row for row in rows if row.metric_id in UNREAD and not row.gated and row.decision == "regressed")
     return [row for row in fallen if (row.fall or 0.0) > UNREAD_DROP]
@@ -192,8 +198,9 @@ def _held_against(db: Database, history: History, context: GateContext, groups: 
     if (lost := lost_evidence(db, before, last_good, evaluation)) is not None:
         told = [lost, *told]
         verdict = "unclear" if verdict == "passed" and lost.what == LOST_EVIDENCE else verdict
-    if verdict == "passed" and context.spec.metrics == DEFAULT_GATE and unread_answers(rows):
-        verdict = "unclear"
+    if verdict in ("passed", "unclear") and context.spec.metrics == DEFAULT_GATE and _changed_answers(rows):
+        said = "the answers changed much, and no judge model says whether they are still right"
+        told, verdict = [Change(CHANGED_ANSWERS, said), *told], "unclear"
     return Judged(evaluation, Judgement(verdict, before.id, tuple(told), failing, asked_again, passing), tuple(rows))
 
 

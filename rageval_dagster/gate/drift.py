@@ -221,11 +221,6 @@ def _direction(drift: Drift) -> str:
     return "higher" if drift.shift > 0.0 else "lower"
 
 
-def drift_in(changes: Iterable[Change]) -> str | None:
-    """That the judge changed, as `drift_change` says it, if it is among these changes."""
-    return next((each.detail for each in changes if each.what == JUDGE_DRIFT), None)
-
-
 _Old = dict[str, tuple[str, float, Result]]
 """{result id: (item id, score then, result)} of answers to judge anew."""
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from rageval_dagster.errors import SettingsError
 from rageval_dagster.evaluation.summary import failures
 from rageval_dagster.evaluation.verdict import too_many_errors
-from rageval_dagster.gate.causes import lost_in
-from rageval_dagster.gate.drift import drift_in
+from rageval_dagster.gate.causes import CHANGED_ANSWERS, LOST_EVIDENCE, detail_of
+from rageval_dagster.gate.drift import JUDGE_DRIFT
 from rageval_dagster.rag.failures import kind_of
 from rageval_dagster.settings import Settings
 from rageval_dagster.storage import incidents as incident_storage
@@ -27,10 +27,10 @@ from rageval_dagster.storage.standing import (
     standings,
 )
 
-_OF_EVALUATIONS = ("regression", "leak", "errors", "benchmark", "lost_evidence", "judge_drift")
+_OF_EVALUATIONS = ("regression", "leak", "errors", "benchmark", "lost_evidence", "judge_drift", "changed_answers")
 OPENED_BY = "opened_by"
 """Where the details of an open incident say which evaluation it was opened for, if they are of a newer one."""
-_BY_BASELINE = ("regression", "lost_evidence", "judge_drift")
+_BY_BASELINE = ("regression", "lost_evidence", "judge_drift", "changed_answers")
 """What is so only against a baseline."""
 _COMPARED = ("baseline_id", "baseline_mean", "mean", "difference", "ci_low", "ci_high", "n_shared")
 
@@ -210,10 +210,12 @@ def _of_evaluation(found: Standing, own: Settings) -> Iterator[Finding]:
         metrics = {} if failed else {name: found.erring[name][0] for name in erring}
         details = {**names, "questions": found.item_count, "failed": found.error_count, "metrics": metrics}
         yield Finding(found.client_id, "errors", place, **where, details=details)
-    lost = lost_in(found.changes)
+    lost = detail_of(found.changes, LOST_EVIDENCE)
     if lost is not None and found.verdict in ("unclear", "regressed"):
         yield Finding(found.client_id, "lost_evidence", place, **where, details={**names, "lost": lost})
-    drift = drift_in(found.changes)
+    if answers := detail_of(found.changes, CHANGED_ANSWERS):
+        yield Finding(found.client_id, "changed_answers", place, **where, details={**names, "answers": answers})
+    drift = detail_of(found.changes, JUDGE_DRIFT)
     if drift is not None and found.verdict in ("passed", "unclear", "regressed"):
         yield Finding(found.client_id, "judge_drift", place, **where, details={**names, "drift": drift})
     fallen = [row for row in found.gated if row.decision == "regressed"] if found.verdict == "regressed" else []

@@ -45,6 +45,7 @@ _SAID: dict[Trouble, str] = {
     "failed_run": "Last run failed",
     "benchmark": "Benchmark breaks its rules",
     "lost_evidence": "Documents or parts of them are missing",
+    "changed_answers": "Answers changed, and no judge model reads them",
     "judge_drift": "Judge changed",
     "stale": "Not evaluated for too long",
 }

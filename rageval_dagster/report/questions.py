@@ -8,7 +8,7 @@ from typing import Any, Literal
 from rageval_dagster.evaluation.rightness import is_right, rightness_of
 from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.gate.comparison import Pair, side_by_side
-from rageval_dagster.gate.decision import Judged, unread_answers
+from rageval_dagster.gate.decision import Judged
 from rageval_dagster.languages.detection import detect
 from rageval_dagster.metrics.cited_answers import CitedResult
 from rageval_dagster.records import Hit, Item, Outcome, Result
@@ -168,7 +168,7 @@ def rank_of(result: Result) -> int | None:
 def _falls(pair: Pair | None, judged: Judged) -> dict[str, float]:
     """By how much each question got worse (above 0) or better in the metrics that decide, all together."""
     found: dict[str, float] = {}
-    for row in (*judged.gated, *unread_answers(judged.comparisons)):
+    for row in (*judged.gated, *judged.changed_answers):
         scores = pair.scores.get(row.metric_id) if pair is not None else None
         if scores is None or not scores.is_comparable:
             continue

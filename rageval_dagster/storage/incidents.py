@@ -11,7 +11,17 @@ from rageval_dagster.identity import digest
 from rageval_dagster.storage.database import Database, retried, rows_in, upsert
 from rageval_dagster.storage.tables import clients, incidents
 
-Kind = Literal["regression", "leak", "errors", "benchmark", "failed_run", "lost_evidence", "judge_drift", "stale"]
+Kind = Literal[
+    "regression",
+    "leak",
+    "errors",
+    "benchmark",
+    "failed_run",
+    "lost_evidence",
+    "judge_drift",
+    "changed_answers",
+    "stale",
+]
 Phase = Literal["opening", "closing"]
 
 OVER = "over"

@@ -523,9 +523,7 @@ incidents = _table(
     "incidents",
     Column("id", Integer, primary_key=True),
     _client_id(),
-    Column(
-        "kind", identifier(20), nullable=False
-    ),  # regression, leak, errors, benchmark, failed_run, lost_evidence, judge_drift, stale
+    Column("kind", identifier(20), nullable=False),  # one of storage/incidents.Kind
     Column("subject", LongText, nullable=False),  # dataset / system / metric, where there are several
     Column("open_key", hex_digest()),  # of client, kind and subject while it is open: it is opened once
     Column("opened_at", UtcTime, nullable=False),

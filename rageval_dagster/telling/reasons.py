@@ -34,6 +34,8 @@ def reason(incident: Incident, write: Write = one_line) -> str:
             return details["lost"]
         case "judge_drift":
             return details["drift"]
+        case "changed_answers":
+            return details["answers"]
         case "failed_run":
             step = f"at step {write(details['step'])}" if "step" in details else "before its first step"
             why = [write(details[name]) for name in ("error", "check") if name in details]
@@ -101,8 +103,8 @@ def plain_reason(incident: Incident) -> str:
             return f"Rules that do not hold: {broken_rules(details['rules'], lambda rule: rule.replace('_', ' '))}."
         case "lost_evidence":
             return f"{details['lost']}."
-        case "judge_drift":
-            return f"{capitalised(details['drift'])}."
+        case "judge_drift" | "changed_answers":
+            return f"{capitalised(reason(incident))}."
         case "stale":
             return f"{capitalised(reason(incident))}."
 

@@ -26,6 +26,7 @@ _OPENED: dict[Kind, str] = {
     "failed_run": "A run failed",
     "lost_evidence": "Documents or parts of them are missing",
     "judge_drift": "The judge has changed",
+    "changed_answers": "The answers changed, and no judge model reads them",
     "stale": "Not evaluated for too long",
 }
 _RECOVERED: dict[Kind, str] = {
@@ -36,9 +37,10 @@ _RECOVERED: dict[Kind, str] = {
     "failed_run": "Runs succeed again",
     "lost_evidence": "Documents and evidence are there again",
     "judge_drift": "The judge scores as before",
+    "changed_answers": "The answers are as before",
     "stale": "Evaluated again",
 }
-BY_CLIENT: tuple[Kind, ...] = ("regression", "leak", "benchmark", "lost_evidence", "judge_drift")
+BY_CLIENT: tuple[Kind, ...] = ("regression", "leak", "benchmark", "lost_evidence", "judge_drift", "changed_answers")
 """The kinds that have a message for each client; the others come in numbers, when something fails for all."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -132,7 +134,7 @@ def _next(incidents: Sequence[Incident]) -> list[str]:
             return [f"rageval runs compare {first.details['baseline_id']} {first.evaluation_id}"]
         case "leak":
             return [f"rageval runs show {first.evaluation_id}"]
-        case "lost_evidence" | "judge_drift":
+        case "lost_evidence" | "judge_drift" | "changed_answers":
             return [f"rageval runs {verb} {first.evaluation_id}" for verb in ("show", "accept")]
         case "errors":
             which = "rageval status" if len(incidents) > 1 else f"rageval runs show {first.evaluation_id}"
@@ -164,7 +166,7 @@ def _ended(incident: Incident) -> str:
             return f"{mean(over['mean'])} in {evaluation}, baseline {mean(over['baseline_mean'])}"
         case "leak":
             return f"none in {evaluation}"
-        case "lost_evidence" | "judge_drift":
+        case "lost_evidence" | "judge_drift" | "changed_answers":
             return f"in {evaluation}"
         case "errors":
             return f"no more than allowed in {evaluation}"

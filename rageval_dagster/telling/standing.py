@@ -16,7 +16,16 @@ from rageval_dagster.telling.alarms import is_failed_run
 from rageval_dagster.telling.verdicts import TONES, Tone
 
 Trouble = Literal[
-    "leak", "regression", "failed", "errors", "failed_run", "benchmark", "lost_evidence", "judge_drift", "stale"
+    "leak",
+    "regression",
+    "failed",
+    "errors",
+    "failed_run",
+    "benchmark",
+    "lost_evidence",
+    "changed_answers",
+    "judge_drift",
+    "stale",
 ]
 
 TROUBLES: dict[Trouble, str] = {
@@ -27,6 +36,7 @@ TROUBLES: dict[Trouble, str] = {
     "failed_run": "failed run",
     "benchmark": "benchmark fails",
     "lost_evidence": "documents missing",
+    "changed_answers": "answers changed",
     "judge_drift": "judge changed",
     "stale": "out of date",
 }
@@ -137,6 +147,7 @@ def troubles_of_client(row: Mapping[str, Any], kinds: Collection[Kind], max_erro
         "failed_run": "failed_run" in kinds,
         "benchmark": "benchmark" in kinds,
         "lost_evidence": "lost_evidence" in kinds,
+        "changed_answers": "changed_answers" in kinds,
         "judge_drift": "judge_drift" in kinds,
         "stale": "stale" in kinds,
     }

@@ -19,9 +19,9 @@ from rageval_dagster.evaluation.verdict import (
     is_scored,
     too_many_errors,
 )
-from rageval_dagster.gate.causes import GONE, LOST_EVIDENCE, UNVERSIONED, gone_in, lost_in
-from rageval_dagster.gate.decision import Judged, unread_answers
-from rageval_dagster.gate.drift import JUDGE_DRIFT, drift_in
+from rageval_dagster.gate.causes import CHANGED_ANSWERS, GONE, LOST_EVIDENCE, UNVERSIONED, detail_of, gone_in
+from rageval_dagster.gate.decision import Judged
+from rageval_dagster.gate.drift import JUDGE_DRIFT
 from rageval_dagster.gate.held import SURE_BY
 from rageval_dagster.gate.spec import at_level, seen_from
 from rageval_dagster.storage.comparisons import Change, Judgement, MetricComparison, since_when
@@ -83,7 +83,7 @@ class Verdict:
     @property
     def lost_evidence(self) -> str | None:
         """That so much was lost, of evidence or documents, that it is no pass, as a clause; None where it was not."""
-        return lost_in(self.judged.judgement.changes)
+        return detail_of(self.judged.judgement.changes, LOST_EVIDENCE)
 
     @property
     def gone(self) -> str | None:
@@ -101,7 +101,7 @@ class Verdict:
     @property
     def judge_drift(self) -> str | None:
         """That the judge changed, as a clause; None where it did not, as far as is known."""
-        return drift_in(self.judged.judgement.changes)
+        return detail_of(self.judged.judgement.changes, JUDGE_DRIFT)
 
     @property
     def may_be_the_judge(self) -> bool:
@@ -169,8 +169,8 @@ def verdict_of(db: Database, judged: Judged, max_error_share: float) -> Verdict:
     elif judged.regressed:
         scores, rows = "worse", judged.regressed
     elif unclear or judgement.verdict == "unclear":
-        is_lost = lost_in(judgement.changes) is not None
-        scores, rows = "unclear", unclear or ([] if is_lost else unread_answers(judged.comparisons))
+        is_lost = detail_of(judgement.changes, LOST_EVIDENCE) is not None
+        scores, rows = "unclear", unclear or ([] if is_lost else judged.changed_answers)
     elif better:
         scores, rows = "better", better
     baseline = evaluations_by_id(db, filter(None, [judgement.baseline_id])).get(judgement.baseline_id or 0)
@@ -222,7 +222,7 @@ def headline(found: Verdict, levels: Mapping[str, Summary]) -> str:
         joined = ":" if found.scores == "same" and not found.gone else ";"
         if found.gone and not found.begins_with_gone:
             said += f"; {found.gone}"
-        told = ", ".join(what_changed(without_gone(found.judged.judgement.changes))) or (
+        told = ", ".join(what_changed(told_as_changes(found.judged.judgement.changes))) or (
             "" if found.gone else "nothing changed"
         )
         said += f"{joined} {told}" if told else ""
@@ -236,9 +236,9 @@ def in_short(found: Verdict, levels: Mapping[str, Summary]) -> str:
     return f"{capitalised(_with_alarms(found, said))}."
 
 
-def without_gone(changes: Iterable[Change]) -> list[Change]:
-    """What changed but for what was lost, which stands apart from it."""
-    return [each for each in changes if each.what not in (LOST_EVIDENCE, GONE)]
+def told_as_changes(changes: Iterable[Change]) -> list[Change]:
+    """What changed but for what stands apart: what was lost, and that no judge model reads the other answers."""
+    return [each for each in changes if each.what not in (LOST_EVIDENCE, GONE, CHANGED_ANSWERS)]
 
 
 def _by_judge(row: MetricComparison) -> bool:
@@ -354,7 +354,7 @@ def sentence(found: Verdict) -> str:
     if better and found.scores != "worse":  # else a later fall back to where the baseline was would be none
         accept = f"rageval runs accept {judged.evaluation.id}"
         said += f"; better: {', '.join(map(movement, better))}: to hold later runs against this one, {accept}"
-    if changes := without_gone(judgement.changes):
+    if changes := told_as_changes(judgement.changes):
         since = next((change.since for change in changes if change.since is not None), None)
         why = "" if judgement.baseline_id in (None, since) else ", the last good one,"
         said += f"; {'' if since is None else f'since run {since}{why} '}{', '.join(what_changed(changes, worse=True))}"
@@ -384,7 +384,7 @@ def what_changed(changes: Sequence[Change], worse: bool = False) -> list[str]:
     """
     said = []
     for change in changes:
-        if change.what in (LOST_EVIDENCE, GONE, JUDGE_DRIFT):
+        if change.what in (LOST_EVIDENCE, GONE, JUDGE_DRIFT, CHANGED_ANSWERS):
             said.append(change.detail)
             continue
         details = f"{change.detail}; {questions_moved(change)} because of it" if worse and change.worse else ""

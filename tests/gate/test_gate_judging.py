@@ -12,10 +12,11 @@ from rageval_dagster.evaluation.summary import EvaluationReport, report_of
 from rageval_dagster.gate.baselines import accept
 from rageval_dagster.gate.comparing_runs import compare_runs
 from rageval_dagster.gate.decision import Judged, judged_before, visible_drop
+from rageval_dagster.gate.incidents import review
 from rageval_dagster.gate.spec import DEFAULT_GATE, UNREAD, seen_from
 from rageval_dagster.records import Item, Outcome
 from rageval_dagster.report.contents import FIRST_QUESTIONS, client_contents
-from rageval_dagster.report.page import client_page
+from rageval_dagster.report.page import client_page, fleet_page
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage import comparisons as comparison_storage
 from rageval_dagster.storage import results as result_storage
@@ -23,10 +24,12 @@ from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.caches import LlmCall, save_replies
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, get_evaluation, update_evaluation
+from rageval_dagster.storage.incidents import open_incidents
 from rageval_dagster.storage.retention import delete_scores
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.storage.views import read_view
 from rageval_dagster.telling.junit import junit_xml
+from rageval_dagster.telling.standing import client_standings
 from rageval_dagster.telling.verdicts import finding_of, headline, sentence, verdict_of, what_settles
 from tests.gate.gated_history import ITEMS, SPEC, AskAgain, evaluated, held, other_judge, ranks, saying_the_same
 from tests.storage.history_builder import (
@@ -617,6 +620,38 @@ def test_other_answers_are_no_pass_while_no_judge_reads_them(
         client = client_contents(sqlite_db, load_settings({}), "acme")
         assert len(client.evaluations[0].suffering) == FIRST_QUESTIONS
         assert "Every question went well" not in client_page(client)
+
+
+def test_other_answers_are_an_incident_until_they_are_as_before_or_accepted(db: Database) -> None:
+    spec, dataset, settings = replace(SPEC, metrics=DEFAULT_GATE), make_dataset(db, "acme", ITEMS), load_settings({})
+
+    def night(trigger: str, overlap: float) -> Judged:
+        report = answering(db, evaluated(db, dataset, trigger, ranks(ITEMS)), overlap)
+        [judged] = held(db, report, spec=spec)
+        review(db, settings, ["acme"], utc_now())
+        return judged
+
+    night("n1", 0.6)
+    night("n2", 0.1)
+    [incident] = open_incidents(db)
+    assert incident.kind == "changed_answers"
+    [client] = client_standings(read_view(db, "fleet_overview"), [incident], settings, {})
+    assert (client.verdict, client.gravity) == ("answers changed", 1)
+    assert "The answers changed much, and no judge model says whether they are still right." in fleet_page([client])
+    night("n3", 0.6)
+    assert open_incidents(db) == []
+    changed = night("n4", 0.1)
+    accept(db, changed.evaluation, "ann")
+    night("n5", 0.1)
+    assert open_incidents(db) == []
+
+
+def test_answers_outside_a_gate_of_ones_own_do_not_say_which_questions_got_worse(db: Database) -> None:
+    spec, dataset = replace(SPEC, metrics=("retrieval.mrr",)), make_dataset(db, "acme", ITEMS)
+    for trigger, overlap in (("n1", 0.6), ("n2", 0.1)):
+        held(db, answering(db, evaluated(db, dataset, trigger, ranks(ITEMS)), overlap), spec=spec)
+    rows = client_contents(db, load_settings({}), "acme").evaluations[0].questions.rows
+    assert [row for row in rows if row.get("d")] == []
 
 
 def test_a_pass_tells_which_questions_newly_fail_and_which_newly_pass(db: Database) -> None:

@@ -159,7 +159,8 @@ def main() -> None:
 def owners(db: object, fleet: Fleet, texts: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for start in range(0, len(texts), PASSAGES_AT_A_TIME):
-        found |= stray_owners(db, fleet, "c0000", texts[start : start + PASSAGES_AT_A_TIME])  # pyright: ignore
+        strays = stray_owners(db, fleet, "c0000", texts[start : start + PASSAGES_AT_A_TIME])  # pyright: ignore
+        found |= {text: stray.owner for text, stray in strays.items()}
     return found
 
 

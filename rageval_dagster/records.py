@@ -237,7 +237,10 @@ UNKEPT: frozenset[Owner] = frozenset({"foreign", "shared"})
 
 @dataclass(frozen=True)
 class Hit:
-    """One retrieved chunk. `rank` is 1-based in the order the system returned; `owner` says whose chunk it is."""
+    """One retrieved chunk. `rank` is 1-based in the order the system returned; `owner` says whose chunk it is.
+
+    `holders` stand for the clients whose words a `foreign` one holds, see `storage/word_hashes.holder_of`.
+    """
 
     chunk_id: str
     document_id: str
@@ -246,6 +249,7 @@ class Hit:
     text: str = ""
     page: int | None = None
     owner: Owner = "own"
+    holders: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

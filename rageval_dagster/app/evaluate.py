@@ -336,6 +336,7 @@ def evaluation_json(settings: Settings, found: Found) -> dict[str, Any]:
                 "passed": not found.leaked,
                 "chunk_ids": sorted({stray.chunk_id for stray in found.leaked}),
                 "question_ids": sorted({stray.item_id for stray in found.leaked}),
+                "words_of": sorted({client for stray in found.leaked for client in stray.clients}),
             },
             {"name": "no_unknown_chunks", "passed": not evaluation.unknown_chunks, "chunks": evaluation.unknown_chunks},
         ],

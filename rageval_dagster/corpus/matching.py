@@ -60,6 +60,15 @@ class _Match:
     owner: Owner = "own"
     whole: bool = True
     exact: bool = True
+    holders: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stray:
+    """Whose a text is that is not the client's: of `foreign` words the clients that hold them, see `holder_of`."""
+
+    owner: Owner
+    holders: tuple[int, ...] = ()
 
 
 def place_hits(
@@ -101,7 +110,7 @@ def place_hits(
     ]
 
 
-def stray_owners(db: Database, store: ChromaStore, client_id: str, texts: Iterable[str]) -> dict[str, Owner]:
+def stray_owners(db: Database, store: ChromaStore, client_id: str, texts: Iterable[str]) -> dict[str, Stray]:
     """The texts that hold words of other clients which the client's own chunks do not cover, and whose they are.
 
     A run of eight words, or a whole chunk of six, that one other client holds makes a text `foreign`, one that several
@@ -119,15 +128,15 @@ def stray_owners(db: Database, store: ChromaStore, client_id: str, texts: Iterab
     holders = holders_of(db, holder_of(key, client_id), {run.hash for each in runs.values() for run in each})
     equal = chunks_by_words(db, {_words_hash(text) for text in split})
     boilerplate = max(BOILERPLATE_CLIENTS, math.ceil(BOILERPLATE_SHARE * len(store.clients())))
-    # {text: how many others have it as a whole chunk}; a heading says nothing about whose it is.
+    # {text: the others that have it as a whole chunk}; a heading says nothing about whose it is.
     whole = {
-        text: len({client for client, _ in equal.get(_words_hash(text), [])} - {client_id})
+        text: {holder_of(key, client) for client, _ in equal.get(_words_hash(text), []) if client != client_id}
         for text, found in split.items()
         if len(found) >= SHINGLE_WORDS
     }
     held = {
         text: [
-            (range(run.start, run.start + RUN_WORDS), holder.others)
+            (range(run.start, run.start + RUN_WORDS), holder)
             for run in each
             if (holder := holders.get(run.hash)) is not None and not holder.own
         ]
@@ -136,18 +145,22 @@ def stray_owners(db: Database, store: ChromaStore, client_id: str, texts: Iterab
     suspects = {
         text: split[text]
         for text, theirs in held.items()
-        if any(0 < others < boilerplate for others in (whole.get(text, 0), *(others for _, others in theirs)))
+        if any(0 < others < boilerplate for others in (len(whole.get(text, ())), *(each.others for _, each in theirs)))
     }
     covered = _covered(store, client_id, suspects) if suspects else {}
-    owners: dict[str, Owner] = {}
+    strays: dict[str, Stray] = {}
     for text, found in suspects.items():
-        counts = [others for places, others in held[text] if not covered[text].issuperset(places)]
-        if not covered[text].issuperset(range(len(found))):
-            counts.append(whole.get(text, 0))
+        left = [each for places, each in held[text] if not covered[text].issuperset(places)]
+        counts, holders = [each.others for each in left], {each.other for each in left}
+        if not covered[text].issuperset(range(len(found))) and (having := whole.get(text)):
+            counts.append(len(having))
+            holders |= having if len(having) == 1 else set()
         least = min(filter(None, counts), default=boilerplate)
-        if least < boilerplate:
-            owners[text] = "foreign" if least == 1 else "shared"
-    return owners
+        if least == 1:
+            strays[text] = Stray("foreign", tuple(sorted(each for each in holders if each is not None)))
+        elif least < boilerplate:
+            strays[text] = Stray("shared")
+    return strays
 
 
 def _covered(store: ChromaStore, client_id: str, split: Mapping[str, list[str]]) -> dict[str, set[int]]:
@@ -180,6 +193,7 @@ class _Known:
     """What the manifests know of the ids, words and documents of some hits."""
 
     def __init__(self, db: Database, store: ChromaStore, client_id: str, hits: Sequence[Hit]) -> None:
+        self.db = db
         self.store = store
         self.client_id = client_id
         self.by_words = chunks_by_words(db, {_words_hash(hit.text) for hit in hits if hit.text})
@@ -214,7 +228,10 @@ def _listed(known: _Known, hit: Hit) -> _Match | None:
     if own:
         return _match(max(own, key=lambda each: (each.chunk_id == hit.chunk_id, each.document_id == hit.document_id)))
     # An id that several clients have ("17") says nothing about whose it is.
-    return _match(pairs[0][1], "foreign") if len(pairs) == 1 and not hit.text else None
+    if len(pairs) != 1 or hit.text:
+        return None
+    [(client, entry)] = pairs
+    return replace(_match(entry), owner="foreign", holders=(holder_of(hash_key(known.db), client),))
 
 
 def _excerpts(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
@@ -330,7 +347,7 @@ def _placed(
     resolution: Resolution,
     hits: Sequence[Hit],
     matches: Mapping[Hit, _Match],
-    strays: Mapping[str, Owner],
+    strays: Mapping[str, Stray],
     texts: Mapping[str, str],
 ) -> Placed:
     placed: list[Hit] = []
@@ -341,12 +358,13 @@ def _placed(
     for hit in hits:
         match = matches.get(hit)
         stray = _stray(hit, strays)
-        owner = stray or (match.owner if match else "unknown")
-        if owner in UNKEPT:
+        whose = stray or match
+        if whose is not None and whose.owner in UNKEPT:
             theirs = [entry.chunk_id for _, entry in known.with_words(hit.text)] if stray else [hit.chunk_id]
             # An own chunk's id would count as found.
             name = _by_content(hit) if not theirs or theirs[0] in known.own_ids else theirs[0]
-            placed.append(replace(hit, chunk_id=name, document_id=name, page=None, text="", owner=owner))
+            kept = replace(hit, chunk_id=name, document_id=name, page=None, text="")
+            placed.append(replace(kept, owner=whose.owner, holders=whose.holders))
         elif match is None:
             placed.append(_unmatched(known, hit))
         elif match.whole:
@@ -372,7 +390,7 @@ def _placed(
     return Placed(tuple(placed), replace(resolution, chunks=frozenset(once) or None))
 
 
-def _stray(hit: Hit, strays: Mapping[str, Owner]) -> Owner | None:
+def _stray(hit: Hit, strays: Mapping[str, Stray]) -> Stray | None:
     return strays.get(hit.text) or strays.get(hit.chunk_id) or strays.get(hit.document_id)
 
 
@@ -439,8 +457,8 @@ def _by_content(hit: Hit) -> str:
     return f"content:{_words_hash(hit.text or f'{hit.chunk_id} {hit.document_id}')[:16]}"
 
 
-def _match(entry: ManifestEntry, owner: Owner = "own") -> _Match:
-    return _Match(entry.chunk_id, entry.document_id, entry.page, owner)
+def _match(entry: ManifestEntry) -> _Match:
+    return _Match(entry.chunk_id, entry.document_id, entry.page)
 
 
 def _words_hash(text: str) -> str:

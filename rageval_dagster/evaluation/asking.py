@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from rageval_dagster.corpus.evidence import Resolution, names_pages, resolve
 from rageval_dagster.corpus.matching import MATCHING_REVISION, Placed, place_hits, stray_owners
@@ -161,8 +162,12 @@ def with_owners(
     db: Database, store: ChromaStore, client_id: str, outcomes: Sequence[AnswerOutcome | None]
 ) -> list[AnswerOutcome | None]:
     """The outcomes with whose words the answers hold."""
-    owners = stray_owners(db, store, client_id, map(_said, outcomes))
-    return [each and replace(each, owner=owners.get(_said(each), "own")) for each in outcomes]
+    strays = stray_owners(db, store, client_id, map(_said, outcomes))
+    found = [strays.get(_said(each)) for each in outcomes]
+    return [
+        each and (replace(each, owner=stray.owner, holders=stray.holders) if stray else replace(each, owner="own"))
+        for each, stray in zip(outcomes, found, strict=True)
+    ]
 
 
 def _said(outcome: AnswerOutcome | None) -> str:
@@ -191,6 +196,11 @@ def _retrieval_keys(
     return {item_id: digest(item_id, *versions, *each) for item_id, each in pages.items()}
 
 
+def _content(hit: Hit) -> dict[str, Any]:
+    """What a hit is known by: without the holders where there are none, as before they were kept."""
+    return {name: value for name, value in asdict(hit).items() if name != "holders" or value}
+
+
 def _retrieval_record(client_id: str, item_id: str, retrieval: Retrieval, placed: Placed) -> RetrievalRecord:
     chunks, documents = (
         None if ids is None else sorted(ids) for ids in (placed.resolution.chunks, placed.resolution.documents)
@@ -200,7 +210,7 @@ def _retrieval_record(client_id: str, item_id: str, retrieval: Retrieval, placed
         "item": item_id,
         "chunks": chunks,
         "documents": documents,
-        "hits": None if placed.hits is None else [asdict(hit) for hit in placed.hits],
+        "hits": None if placed.hits is None else [_content(hit) for hit in placed.hits],
         "error": retrieval.error,
     }
     hits = None if placed.hits is None else list(placed.hits)
@@ -276,7 +286,7 @@ def result_record(item: Item, retrieval: RetrievalRecord, outcome: AnswerOutcome
     """
     hits = retrieval.hits or []
     if outcome is None or outcome.owner in UNKEPT or any(hit.owner in UNKEPT for hit in hits):
-        outcome = AnswerOutcome(owner="own" if outcome is None else outcome.owner)
+        outcome = AnswerOutcome() if outcome is None else AnswerOutcome(owner=outcome.owner, holders=outcome.holders)
     answer, error, context_count = outcome.answer, retrieval.error or outcome.error, len(hits[:k])
     content = {
         "retrieval": retrieval.retrieval_id,
@@ -296,4 +306,5 @@ def result_record(item: Item, retrieval: RetrievalRecord, outcome: AnswerOutcome
         latency_s=outcome.latency_s,
         made_at=outcome.made_at,
         answer_owner=outcome.owner,
+        answer_holders=outcome.holders,
     )

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Owner, Result
 from rageval_dagster.storage import results as result_storage
+from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.word_hashes import hash_key, holder_of
 from rageval_dagster.text import plural
 
 ANSWER = "answer"
@@ -23,11 +25,16 @@ LONGEST_ID = 200
 
 @dataclass(frozen=True)
 class Stray:
-    """What a system returned for a question although it is not the client's: the id of a chunk, or `answer`."""
+    """What a system returned for a question although it is not the client's: the id of a chunk, or `answer`.
+
+    `clients` are those whose words it holds, where that is known: not of what was found by an earlier version, and
+    none that was forgotten since.
+    """
 
     evaluation_id: int
     item_id: str
     chunk_id: str
+    clients: tuple[str, ...] = ()
 
 
 def stray_chunks(db: Database, evaluations: Sequence[Evaluation], owner: Owner) -> list[Stray]:
@@ -37,14 +44,21 @@ def stray_chunks(db: Database, evaluations: Sequence[Evaluation], owner: Owner) 
     """
     counted = _COUNTED[owner]
     found: dict[Stray, None] = {}
+    key = hash_key(db)
+    names = {holder_of(key, each.client_id): each.client_id for each in list_clients(db)}
+
+    def note(evaluation: Evaluation, item_id: str, what: str, holders: Iterable[int]) -> None:
+        clients = tuple(sorted(names[each] for each in holders if each in names))
+        found[Stray(evaluation.id, item_id, what, clients)] = None
+
     for evaluation in evaluations:
         for item_id, retrieval in result_storage.load_retrievals(db, evaluation.id).items():
             for hit in retrieval.hits or ():
                 if hit.owner in counted:
-                    found[Stray(evaluation.id, item_id, _name(hit.chunk_id))] = None
-        for item_id, whose in result_storage.answer_owners(db, evaluation.id).items():
+                    note(evaluation, item_id, _name(hit.chunk_id), hit.holders)
+        for item_id, (whose, holders) in result_storage.answer_owners(db, evaluation.id).items():
             if whose in counted:
-                found[Stray(evaluation.id, item_id, ANSWER)] = None
+                note(evaluation, item_id, ANSWER, holders)
     return list(found)
 
 

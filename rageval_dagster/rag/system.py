@@ -14,7 +14,7 @@ class AnswerOutcome:
 
     `made_at` is when the oldest reply of a model came that the answer is made of; None: just now. `tokens` are those
     sent to a model for it, and those that came, also where it is one of before; None where no model is known to be
-    asked. `owner` says whether it holds words of other clients; then it is not kept.
+    asked. `owner` says whether it holds words of other clients, and `holders` of which; then it is not kept.
     """
 
     answer: Answer | None = None
@@ -23,6 +23,7 @@ class AnswerOutcome:
     made_at: datetime | None = None
     tokens: tuple[int, int] | None = None
     owner: Owner = "own"
+    holders: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class ResultRecord:
     """What a system answered from a retrieval; the answerer saw the texts of its first `context_count` hits.
 
     `result_id` is the hash of all of it but latency and time, the retrieval's id included. `made_at` is since when it
-    may be reused, None: now. `answer_owner` says whose words an answer held that is not kept.
+    may be reused, None: now. `answer_owner` and `answer_holders` say whose words an answer held that is not kept.
     """
 
     result_id: str
@@ -58,6 +58,7 @@ class ResultRecord:
     latency_s: float | None
     made_at: datetime | None = None
     answer_owner: Owner = "own"
+    answer_holders: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -209,6 +210,7 @@ def save_results(db: Database, evaluation_id: int, records: Sequence[tuple[Resul
                 "declined": None if record.answer is None else record.answer.declined,
                 "citations": None if record.answer is None else list(record.answer.citations),
                 "answer_owner": record.answer_owner,
+                "answer_holders": list(record.answer_holders) or None,
                 "context_count": record.context_count,
                 "error": record.error,
                 "latency_s": record.latency_s,
@@ -302,14 +304,14 @@ def results_by_item(db: Database, evaluation_id: int) -> dict[str, Result]:
     return {item_id: result for item_id, (_, result) in load_results(db, evaluation_id).items()}
 
 
-def answer_owners(db: Database, evaluation_id: int) -> dict[str, Owner]:
-    """{item id: whose words it held} of the evaluation's answers that were not kept for that."""
-    items = tables.run_items
-    query = sa.select(items.c.item_id, item_results.c.answer_owner).select_from(
+def answer_owners(db: Database, evaluation_id: int) -> dict[str, tuple[Owner, tuple[int, ...]]]:
+    """{item id: whose words it held, with the holders} of the evaluation's answers that were not kept for that."""
+    items, of = tables.run_items, item_results.c
+    query = sa.select(items.c.item_id, of.answer_owner, of.answer_holders).select_from(
         items.join(item_results, _RESULT_OF_ITEM)
     )
-    rows = db.rows(query.where(items.c.evaluation_id == evaluation_id, item_results.c.answer_owner.in_(UNKEPT)))
-    return {row.item_id: row.answer_owner for row in rows}
+    rows = db.rows(query.where(items.c.evaluation_id == evaluation_id, of.answer_owner.in_(UNKEPT)))
+    return {row.item_id: (row.answer_owner, tuple(row.answer_holders or ())) for row in rows}
 
 
 def latencies(db: Database, evaluation_id: int) -> list[float]:
@@ -328,11 +330,19 @@ _HIT = ("chunk_id", "document_id", "rank", "score", "page", "owner")
 
 
 def _kept(hit: Hit) -> dict[str, Any]:
-    return {name: getattr(hit, name) for name in _HIT} | {"text_hash": digest(hit.text) if hit.text else None}
+    kept = {name: getattr(hit, name) for name in _HIT} | {"text_hash": digest(hit.text) if hit.text else None}
+    return kept | ({"holders": list(hit.holders)} if hit.holders else {})
 
 
 def _hits(row: Any, words: Mapping[str, str]) -> list[Hit]:
-    return [Hit(**{name: hit[name] for name in _HIT}, text=words.get(hit["text_hash"], "")) for hit in row.hits or ()]
+    return [
+        Hit(
+            **{name: hit[name] for name in _HIT},
+            text=words.get(hit["text_hash"], ""),
+            holders=tuple(hit.get("holders", ())),
+        )
+        for hit in row.hits or ()
+    ]
 
 
 def _result(row: Any, words: Mapping[str, str], k: int) -> Result:

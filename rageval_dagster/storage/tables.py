@@ -352,6 +352,7 @@ item_results = _table(
     Column("declined", Boolean),
     Column("citations", JsonText),  # what the system cited apart from the answer's text
     Column("answer_owner", identifier(20), nullable=False),  # an answer with others' words is not kept
+    Column("answer_holders", JsonText),  # of which clients: see storage/word_hashes.holder_of
     Column("context_count", Integer, nullable=False),  # the answerer saw the first so many hits
     Column("error", LongText),
     Column("latency_s", Double),

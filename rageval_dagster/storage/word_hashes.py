@@ -25,10 +25,11 @@ HASH_BITS = 48
 
 @dataclass(frozen=True)
 class Holders:
-    """How many other clients hold a run of words, and whether the client itself does."""
+    """How many other clients hold a run of words, which one if it is one, and whether the client itself does."""
 
     others: int
     own: bool
+    other: int | None
 
 
 def hash_key(db: Database) -> bytes:
@@ -65,9 +66,13 @@ def recount(connection: Connection, holder: int, before: Iterable[int], after: I
 def holders_of(db: Database, holder: int, hashes: Iterable[int]) -> Mapping[int, Holders]:
     """Who holds runs with these hashes; those that nobody holds are left out."""
     own = sa.func.max(sa.case((word_hashes.c.holder == holder, 1), else_=0))
-    query = sa.select(word_hashes.c.hash, sa.func.count(), own).group_by(word_hashes.c.hash)
+    other = sa.func.max(sa.case((word_hashes.c.holder != holder, word_hashes.c.holder)))
+    query = sa.select(word_hashes.c.hash, sa.func.count(), own, other).group_by(word_hashes.c.hash)
     rows = db.rows_in(query, word_hashes.c.hash, hashes)
-    return {each: Holders(count - is_own, bool(is_own)) for each, count, is_own in rows}
+    return {
+        each: Holders(count - is_own, bool(is_own), last if count - is_own == 1 else None)
+        for each, count, is_own, last in rows
+    }
 
 
 def add_hashes(db: Database, holder: int, hashes: Iterable[int]) -> None:

@@ -141,9 +141,11 @@ def leak(evaluation: Evaluation, leaked: Sequence[Stray]) -> str | None:
     answers = sum(stray.chunk_id == ANSWER for stray in leaked)
     named_chunks = [f"chunks {named(chunks, MOST_LEAKED)}"] if chunks else []
     said = [*named_chunks, *([plural(answers, "answer")] if answers else [])]
+    whose = sorted({client for stray in leaked for client in stray.clients})
+    words = f"; words of {named(whose, MOST_LEAKED)}" if whose else ""
     return (
         f"{evaluation.client_id}: LEAK: {_leaked(evaluation, len(chunks) + answers, leaked)}: {' and '.join(said)}; "
-        f"questions {named(questions, MOST_LEAKED)}"
+        f"questions {named(questions, MOST_LEAKED)}{words}"
     )
 
 

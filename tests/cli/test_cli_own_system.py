@@ -38,6 +38,7 @@ def test_a_leak_is_told_and_fails_the_command(loaded: Project, run: Run, monkeyp
     [line] = [line for line in ended.err.splitlines() if "LEAK" in line]
     assert "9 passages of other clients for 8 questions: chunks content:" in line
     assert " and 8 answers; questions " in line
+    assert line.endswith("; words of rival")
     assert "assistant returned 1 chunk that the document store does not have" in ended.err
     assert " leak " in run("runs", "list").out
     assert webhook.headlines == ["*Leak: passages of other clients were returned: `acme`*"]

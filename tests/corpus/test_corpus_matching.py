@@ -18,6 +18,7 @@ from rageval_dagster.records import Chunk, Evidence, Hit, Item
 from rageval_dagster.settings import load_settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.forgetting import delete_rows, rows_of
+from rageval_dagster.storage.word_hashes import hash_key, holder_of
 from tests.corpus.conftest import HashingEmbedder
 
 SENTENCES = [
@@ -314,7 +315,23 @@ def test_what_several_clients_hold_is_shared_and_what_many_hold_is_nobodys(
     kept = [(owner, each if owner == "unknown" else "") for each in passages]
     assert [(each.owner, each.text) for each in placed.hits or ()] == kept
     strays = {} if owner == "unknown" else dict.fromkeys(passages, owner)
-    assert stray_owners(sqlite_db, store, "acme", passages) == strays
+    assert whose(sqlite_db, store, "acme", passages) == strays
+
+
+def whose(db: Database, store: ChromaStore, client: str, texts: list[str]) -> dict[str, str]:
+    return {text: stray.owner for text, stray in stray_owners(db, store, client, texts).items()}
+
+
+def test_whose_words_they_are_is_known_where_one_client_has_them(
+    sqlite_db: Database, fleet: Callable[[dict[str, list[str]]], ChromaStore]
+) -> None:
+    other = "The harbour master of Brightwater burns the tide tables of the year before on the last night of May."
+    store = fleet({"acme": ["A text of its own."], "bank": [SECRET, TEMPLATE], "club": [other, TEMPLATE]})
+    found = stray_owners(sqlite_db, store, "acme", [SECRET, f"{SECRET} {other}", TEMPLATE])
+    bank, club = (holder_of(hash_key(sqlite_db), client) for client in ("bank", "club"))
+    assert found[SECRET].holders == (bank,)
+    assert found[f"{SECRET} {other}"].holders == tuple(sorted((bank, club)))
+    assert (found[TEMPLATE].owner, found[TEMPLATE].holders) == ("shared", ())
 
 
 def test_words_that_stand_in_an_own_chunk_are_nobody_elses(
@@ -322,7 +339,7 @@ def test_words_that_stand_in_an_own_chunk_are_nobody_elses(
 ) -> None:
     store = fleet({"acme": [f"Part one. {TEMPLATE}"], "bank": [TEMPLATE, f"{TEMPLATE} Fee: 7 crowns for the bank."]})
     filled = f"{TEMPLATE} Fee: 7 crowns for the bank."
-    assert stray_owners(sqlite_db, store, "acme", [TEMPLATE, f"We say: {TEMPLATE}", filled]) == {filled: "foreign"}
+    assert whose(sqlite_db, store, "acme", [TEMPLATE, f"We say: {TEMPLATE}", filled]) == {filled: "foreign"}
 
 
 def test_what_a_pages_reader_left_out_is_the_clients_own_when_a_system_returns_it(
@@ -339,7 +356,7 @@ def test_what_a_pages_reader_left_out_is_the_clients_own_when_a_system_returns_i
     [placed] = place([(Resolution(None, None), asked)])
     assert owners(placed) == ["own", "foreign"]
     assert [each.document_id for each in placed.hits or () if each.owner == "own"] == ["d"]
-    assert stray_owners(sqlite_db, store, "acme", [f"Our menu says: {menu}", leaking]) == {leaking: "foreign"}
+    assert whose(sqlite_db, store, "acme", [f"Our menu says: {menu}", leaking]) == {leaking: "foreign"}
 
 
 def test_a_menu_that_is_kept_with_another_page_does_not_tell_which_page_a_passage_is_of(
@@ -358,12 +375,12 @@ def test_what_a_client_does_not_hold_any_more_is_not_its_own(
     store = fleet({"acme": ["A text of its own."], "bank": [TEMPLATE, SECRET, f"{SECRET} Again."]})
     store.delete("bank", ["bank-0", "bank-1"])
     scan_corpus(sqlite_db, store, "bank")
-    assert stray_owners(sqlite_db, store, "acme", [TEMPLATE, SECRET]) == {SECRET: "foreign"}
+    assert whose(sqlite_db, store, "acme", [TEMPLATE, SECRET]) == {SECRET: "foreign"}
     store.upsert("bank", [Chunk("bank-2", TEMPLATE, "d")], np.ones((1, 4), dtype=np.float32), [{"document_id": "d"}])
     scan_corpus(sqlite_db, store, "bank")
-    assert stray_owners(sqlite_db, store, "acme", [TEMPLATE, SECRET]) == {TEMPLATE: "foreign"}
+    assert whose(sqlite_db, store, "acme", [TEMPLATE, SECRET]) == {TEMPLATE: "foreign"}
     delete_rows(sqlite_db, "bank")
-    assert stray_owners(sqlite_db, store, "acme", [TEMPLATE, SECRET]) == {}
+    assert whose(sqlite_db, store, "acme", [TEMPLATE, SECRET]) == {}
     assert set(rows_of(sqlite_db, "bank")) == {"clients"}
 
 
@@ -380,14 +397,14 @@ def test_a_whole_chunk_is_its_clients_though_most_of_it_is_boilerplate(
     filled = f"Deposit of Orinoco: 7 crowns. {TEMPLATE}"
     many = {f"c{number}": [f"{TEMPLATE} Terms {number}."] for number in range(4)}
     store = fleet({"acme": ["A text of its own."], "bank": [filled], **many})
-    assert stray_owners(sqlite_db, store, "acme", [filled, TEMPLATE]) == {filled: "foreign"}
+    assert whose(sqlite_db, store, "acme", [filled, TEMPLATE]) == {filled: "foreign"}
 
 
 def test_short_own_chunks_and_short_chunks_of_others_make_no_leak(
     sqlite_db: Database, fleet: Callable[[dict[str, list[str]]], ChromaStore]
 ) -> None:
     store = fleet({"acme": [TEMPLATE, "Fees in 2026"], "bank": [f"{TEMPLATE} Fees in 2026", "Yes", "Contact us"]})
-    assert stray_owners(sqlite_db, store, "acme", [f"{TEMPLATE} Fees in 2026", "Yes", "Contact us"]) == {}
+    assert whose(sqlite_db, store, "acme", [f"{TEMPLATE} Fees in 2026", "Yes", "Contact us"]) == {}
 
 
 def test_a_first_scan_that_was_interrupted_and_looked_at_meanwhile_misses_nothing(

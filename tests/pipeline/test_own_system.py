@@ -118,6 +118,7 @@ def test_another_clients_passage_is_named_and_stored_nowhere(loaded: Project, as
     strays = stray_chunks(db, [report.evaluation], "foreign")
     assert len({stray.item_id for stray in strays}) == 8
     assert len({stray.chunk_id for stray in strays} - {"answer"}) == 1
+    assert {stray.clients for stray in strays} == {("rival",)}
     # Neither the passage nor the answer that repeats it is stored.
     assert holding("Orinoco Shipping", *loaded.settings.home.glob("rageval.sqlite3*")) == []
 

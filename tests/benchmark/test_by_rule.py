@@ -271,7 +271,7 @@ def test_an_answer_says_more_than_its_question() -> None:
         "Asaph Hall worked in Washington."
     )
     (item,) = items(generate([Chunk("a", text, "mars.md", position=0)], 0))
-    assert item.answers == ("The two moons of Mars were found by Asaph Hall in 1877.",)
+    assert item.answers == ("The two moons of Mars were found by Asaph Hall in 1877. Asaph Hall worked in Washington.",)
 
 
 def test_a_title_that_another_document_has_too_names_neither_alone() -> None:
@@ -467,7 +467,7 @@ def test_a_heading_that_asks_is_asked_and_answered_by_what_follows_it() -> None:
         "### Why is the crane red?\n\nThe crane is seen from ships far away so. It was grey.\n\n### And?\n\nIt is so."
     )
     found = {item.question: item.answers[0] for item in items(generate([Chunk("a", text, "faq.md")], 0))}
-    assert found == {"Why is the crane red?": "The crane is seen from ships far away so."}
+    assert found == {"Why is the crane red?": "The crane is seen from ships far away so. It was grey."}
     again = Chunk("b", text.replace("seen from ships far away", "red for the ships"), "other.md")
     assert not any(each.endswith("red?") for each in questions([Chunk("a", text, "faq.md"), again]))
 
@@ -964,18 +964,35 @@ def test_a_heading_keeps_its_grammar_in_quotation_marks(heading: str, asked: str
     assert questions([Chunk("a", text, "9fc13192e660", position=7)]) == {asked}
 
 
-def test_what_a_section_says_first_is_told_with_what_follows_it() -> None:
+def test_an_answer_goes_on_to_the_end_of_its_paragraph() -> None:
     told = "A stash file lets the server of the town open its locked database alone. The `stash` command writes it."
-    chunk = Chunk("a", f"Creating a stash file\n{told} It is read once.\n\nIt is kept in the folder.", "book.pdf", 1, 9)
-    (item,) = items(generate([chunk], 0))
-    assert item.answers == (told,)
-    assert item.evidence[0].quote == told
-    third = f"{told} Each server reads the file once at its start."
-    (item,) = items(generate([replace(chunk, text=chunk.text.replace(told, third))], 0))
-    assert item.answers == (third,)
-    long = told.replace("writes it", "writes it, " + "and writes it again, " * 16 + "until it is written")
-    (item,) = items(generate([replace(chunk, text=chunk.text.replace(told, long))], 0))
-    assert item.answers == (long.partition(". ")[0] + ".",)
+    chunk = Chunk("a", f"Creating a stash file\n{told} Read once.\n\nIt is kept in the folder.", "book.pdf", 1, 9)
+
+    def answer(text: str) -> str:
+        (item,) = items(generate([replace(chunk, text=text)], 0))
+        assert item.evidence[0].quote in text
+        return item.answers[0]
+
+    assert answer(chunk.text) == f"{told} Read once.", "be it too short to be asked about"
+    assert answer(chunk.text.replace("it. Read", "it.\nRead")) == f"{told} Read once."
+    for torn in ("See `the", "https://example.com has more.", "The steps are:", "(It is open."):
+        assert answer(chunk.text.replace("Read once.", torn)) == told, torn
+    long = told.replace(
+        "writes it", "writes it, " + "and keeps it, by night or by day, in the folder, " * 12 + "until then"
+    )
+    assert answer(chunk.text.replace(told, long)) == long.partition(". ")[0] + "."
+
+
+def test_marks_of_markup_are_no_part_of_a_heading() -> None:
+    told = "The crane lamp is lit by the crew of the ferry in summer, and shows ships the way at night."
+    for heading in ('## Crane Lamp <a id="crane-lamp"></a>', "## Crane Lamp <a id=lamp></a>", "## Crane Lamp {#lamp}"):
+        chunk = Chunk("a", f"# Harbour\n\nIt is large.\n\n{heading}\n\n{told} It shines.", "harbour.md", position=0)
+        assert questions([chunk], size=9) == {"What should I know about the Crane Lamp in the context of “harbour”?"}
+    opening = Chunk("o", "Disk Copier\n\nThe copier is large.", "7.html", position=0)
+    option = Chunk(
+        "a", "--fast <lamp>\n\nCopies whole blocks of a file without a look at what is in it.", "7.html", position=4
+    )
+    assert questions([opening, option]) == {"What should I know about --fast in the context of “Disk Copier”?"}
 
 
 @pytest.mark.parametrize("standing", [True, False])

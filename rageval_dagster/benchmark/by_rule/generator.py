@@ -25,12 +25,10 @@ from rageval_dagster.languages import articles, asked_articles, fixed_questions,
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 from rageval_dagster.text import is_character
 
-REVISION = 19
+REVISION = 20
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
-MAX_TOLD, MAX_TOLD_CHARACTERS = 3, 400
-"""Sentences that an answer from the opening of a section on may have, and their characters."""
 MIN_NEW_WORDS, MIN_NEW_WORDS_OF_SUBJECT, MIN_NEW_WORDS_OF_SECTION = 3, 4, 5
 """An answer says at least so much that its question does not: more of a name or noun ("ICMPv6 is defined in RFC 4443"),
 and of what opens a section, which often does no more than open it."""
@@ -90,10 +88,10 @@ def generate(
     title of a long document only where it is needed. In a language without fixed sentences all are put as search
     queries.
 
-    The expected answer is the sentence; of one that opens a section the next one, too, if both are short. No sentence
-    is asked about that stands in several documents or points back at another one, and of a document that lists what
-    changed from version to version only what its headings ask. Categories: `entity_specific` where a name is asked
-    about, `temporal` where a year is, else `factual_lookup`; never `multi_hop`, which is left to a model.
+    The expected answer is the sentence with what follows it in its paragraph, up to a length. No sentence is asked
+    about that stands in several documents or points back at another one, and of a document that lists what changed from
+    version to version only what its headings ask. Categories: `entity_specific` where a name is asked about, `temporal`
+    where a year is, else `factual_lookup`; never `multi_hop`, which is left to a model.
 
     Every question meets the pair rules of `benchmark.rules`. Never raises, for any text. The quote is an exact
     substring of the chunk; the answer is one too, but for line breaks, which become blanks. A candidate's `chunk_key`
@@ -172,8 +170,8 @@ def _write(passage: Passage, facts: CorpusFacts, seed: int, size: int) -> tuple[
     for kind in (_asked, _documents) if is_of_changes else (_asked, _documents, _sections, _subjects, _queries):
         for item in sorted(kind(source), key=lambda draft: source.draw(draft.question)):
             if _tells_more(item, passage) and _is_sound(item, text):
-                longer = filter(lambda draft: _is_sound(draft, text), _with_next(item, passage))
-                return next(longer, item), ""
+                longer = [each for each in _with_next(item, passage) if _is_sound(each, text)]
+                return (longer or [item])[-1], ""
     return None, "no_question"
 
 
@@ -182,19 +180,12 @@ def _is_sound(item: Item, text: str) -> bool:
 
 
 def _with_next(item: Item, passage: Passage) -> Iterator[Item]:
-    """The item with the next sentences of the paragraph in its answer, if it opens a section, most first: the first
-    sentence often says only what the next ones tell more of."""
+    """The item with more and more of its paragraph in its answer: one sentence often says only what the next ones tell
+    more of."""
     [evidence] = item.evidence
-    said = [sentence for sentence, *_ in passage.sentences]
-    start = next((place for place, each in enumerate(said) if each.opens and each.quote == evidence.quote), len(said))
-    for end in range(min(start + MAX_TOLD, len(said)), start + 1, -1):
-        told = said[start:end]
-        together = re.search("[ \n]{1,2}".join(re.escape(each.quote) for each in told), passage.chunk.text)
-        if together is None or "\n\n" in together.group() or len({each.heading for each in told}) > 1:
-            continue
-        if len(together.group()) <= MAX_TOLD_CHARACTERS:
-            answer = " ".join(together.group().split())
-            yield replace(item, answers=(answer,), evidence=(replace(evidence, quote=together.group()),))
+    more = next(sentence.more for sentence, *_ in passage.sentences if sentence.quote == evidence.quote)
+    for quote in more:
+        yield replace(item, answers=(" ".join(quote.split()),), evidence=(replace(evidence, quote=quote),))
 
 
 def _is_cut(sentence: Sentence, source: "_Source") -> bool:

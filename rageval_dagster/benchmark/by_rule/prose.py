@@ -22,6 +22,8 @@ MIN_FUNCTION_WORDS = 0.2
 """The share of a sentence's words that are stop words, where the language has some."""
 MIN_SENTENCE_WORDS = 5
 MAX_SENTENCE_WORDS = 60
+MAX_TOLD_CHARACTERS = 600
+"""Of an answer of several sentences."""
 MAX_CASELESS_TITLE_WORDS = 8
 """A longer first line in a script without capitals is the first line of a paragraph."""
 
@@ -97,6 +99,11 @@ _SITE_NAME = re.compile(r"\s(?:[|·»–—-]|::)\s")
 _NO_BOUNDARY = re.compile(r"(?<![\w`])`(?![\s`])[^`\n]{1,100}(?<!\s)`(?![\w`])|(?<!\w)\.+(?=[\w/])")
 """Code spans, and the dots that a path or a file name starts with ("./src", ".npmrc"): no sentence ends there."""
 
+_HEADING_MARKUP = re.compile(
+    r"[*`]+|(?<!\w)#+|#+$|</?(?:a|b|i|em|strong|span|code|kbd|su[bp]|br|img)\b[^<>]*>|\{:? ?#[^{}]*\}$"
+)
+"""Emphasis, marks of a heading, HTML, and the name that a heading is linked to by: no part of what it says."""
+
 _CUT = "\x00"
 """Stands for a heading that is furniture."""
 
@@ -110,13 +117,15 @@ class Sentence:
     """One sentence: `quote` is the exact substring of the chunk, `text` the same with single spaces.
 
     `opens` is whether it is the first under its heading. Of a heading that is neither an `entry` nor a question another
-    has to follow: alone it often introduces a list.
+    has to follow: alone it often introduces a list. `more` are the quote with the next sentence of its paragraph, with
+    the next two, and so on, as long as those are plain text: also such as are too short to be asked about themselves.
     """
 
     quote: str
     text: str
     heading: str | None
     opens: bool = False
+    more: tuple[str, ...] = ()
 
 
 def words(text: str) -> list[str]:
@@ -169,12 +178,13 @@ def sentences(
         after_entry = is_entry and not body.strip()
         heading, opens = own_heading or heading, opens or own_heading is not None
         pieces = [*_pieces(body, language or "en")]
-        for quote in pieces:
+        for number, quote in enumerate(pieces):
             sentence = " ".join(quote.split())
             if _is_prose(sentence, language) and quote in text:
                 answers = is_question(heading or "") or entry(heading or "") is not None
                 is_opening = opens and (len(pieces) > 1 or answers)
-                found.append(Sentence(quote, sentence, heading, is_opening))
+                more = tuple(each for each in _continued(body, pieces[number:]) if each in text)
+                found.append(Sentence(quote, sentence, heading, is_opening, more))
             opens = False
         opens = opens and not body.strip()
     return found
@@ -222,7 +232,7 @@ def clean_heading(line: str) -> str:
         name = signature["name"] or signature["labelled"]
         is_plain = signature["labelled"] and "(" in signature["rest"] and not IDENTIFIER.fullmatch(name)
         return f"{name}()" if is_plain else name
-    line = " ".join(re.sub(r"[*`]+|(?<!\w)#+|#+$", "", line).split()).rstrip(":¶ ")
+    line = " ".join(_HEADING_MARKUP.sub("", line).split()).rstrip(":¶ ")
     # As in the names of wiki pages.
     return line if " " in line or _IDENTIFIER.search(line) else line.replace("_", " ")
 
@@ -382,23 +392,46 @@ def _pieces(body: str, language: str) -> Iterator[str]:
             yield quote
 
 
+def _continued(body: str, pieces: Sequence[str]) -> Iterator[str]:
+    """The first of the pieces with the second, with the third, and so on, as long as they follow each other and are
+    plain."""
+    begin = end = body.find(pieces[0])
+    for number, piece in enumerate(pieces):
+        start = body.find(piece, end)
+        is_plain = _ends(piece) and _is_whole(piece) and not _NOISE.search(piece) and not _TORN.search(piece)
+        end = start + len(piece)
+        if not is_plain or end - begin > MAX_TOLD_CHARACTERS:
+            return
+        if number:
+            told = body[begin:end]
+            if "".join(told.split()) != "".join("".join(pieces[: number + 1]).split()):
+                return
+            yield told
+
+
 def _is_prose(sentence: str, language: str | None) -> bool:
     found = words(sentence)
     return (
         MIN_SENTENCE_WORDS <= word_count(found) <= MAX_SENTENCE_WORDS
         and _starts(sentence)
         and (_ends(sentence) or _UNMARKED.search(sentence) is not None)
-        # What is open is a torn piece.
-        and sentence.count("`") % 2 == 0
-        and sentence.count('"') % 2 == 0
-        and all(sentence.count(left) == sentence.count(right) for left, right in ("()", "[]"))
-        and ("„" in sentence or sentence.count("“") == sentence.count("”"))
+        and _is_whole(sentence)
         and not _NOISE.search(sentence)
         and not _TORN.search(sentence)
         and not _NUMBERED.match(sentence)
         and not _POINTS.search(sentence)
         and letter_share(sentence) >= MIN_LETTER_SHARE
         and _has_function_words(found, language)
+    )
+
+
+def _is_whole(sentence: str) -> bool:
+    """Whether all that it opens, it closes: what is open is a torn piece."""
+    return (
+        sentence.count("`") % 2 == 0
+        and sentence.count('"') % 2 == 0
+        and all(sentence.count(left) == sentence.count(right) for left, right in ("()", "[]"))
+        and ("„" in sentence or sentence.count("“") == sentence.count("”"))
     )
 
 

@@ -964,23 +964,41 @@ def test_a_heading_keeps_its_grammar_in_quotation_marks(heading: str, asked: str
     assert questions([Chunk("a", text, "9fc13192e660", position=7)]) == {asked}
 
 
-def test_an_answer_goes_on_to_the_end_of_its_paragraph() -> None:
+def test_an_answer_goes_on_to_the_end_of_its_section() -> None:
     told = "A stash file lets the server of the town open its locked database alone. The `stash` command writes it."
     chunk = Chunk("a", f"Creating a stash file\n{told} Read once.\n\nIt is kept in the folder.", "book.pdf", 1, 9)
 
     def answer(text: str) -> str:
         (item,) = items(generate([replace(chunk, text=text)], 0))
+        assert item.evidence[0].quote is not None
         assert item.evidence[0].quote in text
         return item.answers[0]
 
-    assert answer(chunk.text) == f"{told} Read once.", "be it too short to be asked about"
-    assert answer(chunk.text.replace("it. Read", "it.\nRead")) == f"{told} Read once."
-    for torn in ("See `the", "https://example.com has more.", "The steps are:", "(It is open."):
+    whole = f"{told} Read once. It is kept in the folder."
+    assert answer(chunk.text) == whole, "be it too short to be asked about"
+    assert answer(chunk.text.replace("it. Read", "it.\nRead")) == whole
+    assert answer(chunk.text.replace("It is kept", "## Folders\n\nIt is kept")) == f"{told} Read once."
+    for torn in ("See `the", "https://example.com has more.", "(It is open."):
         assert answer(chunk.text.replace("Read once.", torn)) == told, torn
     long = told.replace(
         "writes it", "writes it, " + "and keeps it, by night or by day, in the folder, " * 12 + "until then"
     )
     assert answer(chunk.text.replace(told, long)) == long.partition(". ")[0] + "."
+
+
+@pytest.mark.parametrize("steps", ["There are two ways.", "There are two ways:", "There are two ways.\n\nThese are:"])
+def test_what_leads_up_to_a_list_is_told_with_it_or_not_asked_about(steps: str) -> None:
+    told = "A lost stash file of the harbour is made anew by the server of the town. " + steps
+    ways = ["- By night the crew of the ferry brings the file.", "- By day the old master of the tower writes it."]
+
+    def answers(items_of_list: list[str], after: str) -> list[str]:
+        text = f"# Lost stash files\n\n{told}\n\n" + "\n\n".join(items_of_list) + after
+        return [item.answers[0] for item in items(generate([Chunk("a", text, "book.md", position=3)], 0))]
+
+    whole = " ".join([*told.split(), *" ".join(ways).split()])
+    assert answers(ways, "\n\n# Others\n\nMore of that.") == [whole]
+    assert answers(ways, "") == [], "the next chunk may go on with it"
+    assert answers([*ways, *(f"- In the year {n} the town did so, too." for n in range(1900, 1920))], "\n\nSo.") == []
 
 
 def test_marks_of_markup_are_no_part_of_a_heading() -> None:

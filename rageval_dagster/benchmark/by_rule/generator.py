@@ -25,7 +25,7 @@ from rageval_dagster.languages import articles, asked_articles, fixed_questions,
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 from rageval_dagster.text import is_character
 
-REVISION = 20
+REVISION = 21
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
@@ -88,10 +88,11 @@ def generate(
     title of a long document only where it is needed. In a language without fixed sentences all are put as search
     queries.
 
-    The expected answer is the sentence with what follows it in its paragraph, up to a length. No sentence is asked
-    about that stands in several documents or points back at another one, and of a document that lists what changed from
-    version to version only what its headings ask. Categories: `entity_specific` where a name is asked about, `temporal`
-    where a year is, else `factual_lookup`; never `multi_hop`, which is left to a model.
+    The expected answer is the sentence with what follows it in its paragraph, and the list after that; of what opens a
+    section, with the rest of it; all up to a length. No sentence is asked about that stands in several documents,
+    points back at another one, or only leads up to a list that is too long, and of a document that lists what changed
+    from version to version only what its headings ask. Categories: `entity_specific` where a name is asked about,
+    `temporal` where a year is, else `factual_lookup`; never `multi_hop`, which is left to a model.
 
     Every question meets the pair rules of `benchmark.rules`. Never raises, for any text. The quote is an exact
     substring of the chunk; the answer is one too, but for line breaks, which become blanks. A candidate's `chunk_key`
@@ -170,8 +171,10 @@ def _write(passage: Passage, facts: CorpusFacts, seed: int, size: int) -> tuple[
     for kind in (_asked, _documents) if is_of_changes else (_asked, _documents, _sections, _subjects, _queries):
         for item in sorted(kind(source), key=lambda draft: source.draw(draft.question)):
             if _tells_more(item, passage) and _is_sound(item, text):
-                longer = [each for each in _with_next(item, passage) if _is_sound(each, text)]
-                return (longer or [item])[-1], ""
+                said = _said_by(item, passage)
+                told = [item, *(each for each in _with_more(item, said) if _is_sound(each, text))][-1]
+                if len(told.evidence[0].quote or "") > said.announces:
+                    return told, ""
     return None, "no_question"
 
 
@@ -179,13 +182,17 @@ def _is_sound(item: Item, text: str) -> bool:
     return not broken_rules(measure(Pair(item.item_id, item, "generated", text)))
 
 
-def _with_next(item: Item, passage: Passage) -> Iterator[Item]:
-    """The item with more and more of its paragraph in its answer: one sentence often says only what the next ones tell
-    more of."""
-    [evidence] = item.evidence
-    more = next(sentence.more for sentence, *_ in passage.sentences if sentence.quote == evidence.quote)
-    for quote in more:
-        yield replace(item, answers=(" ".join(quote.split()),), evidence=(replace(evidence, quote=quote),))
+def _said_by(item: Item, passage: Passage) -> Sentence:
+    """The sentence that answers an item."""
+    return next(sentence for sentence, *_ in passage.sentences if sentence.quote == item.evidence[0].quote)
+
+
+def _with_more(item: Item, said: Sentence) -> Iterator[Item]:
+    """The item with more and more of its paragraph and section in its answer: one sentence often says only what the
+    next ones tell more of."""
+    for quote in said.more:
+        evidence = replace(item.evidence[0], quote=quote)
+        yield replace(item, answers=(" ".join(quote.split()),), evidence=(evidence,))
 
 
 def _is_cut(sentence: Sentence, source: "_Source") -> bool:

@@ -45,6 +45,9 @@ _UNDERLINE = re.compile(r"^\s*([*=\-~^#+\"'`])\1{2,}\s*$")
 _MARKDOWN_HEADING = re.compile(r"^#{1,6}\s+(.+)")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:.*\n)*?---[ \t]*(?:\n|\Z)")
 _LIST_ITEM = re.compile(r"( *)(?:[-*+•]|\d{1,3}[.)])[ \t]+\S")
+_BULLET = re.compile(r" *(?:[-*+•]|\d{1,3}[.)])[ \t]+|^ {2,}")
+_BLOCK = re.compile(r"[^ \n][^\n]*(?:\n[^\n]+)*|(?<=\n) +[^ \n][^\n]*(?:\n[^\n]+)*")
+"""A paragraph."""
 _TABLE_ROW = re.compile(r"\s*\|.*\|\s*$|.*\S \| \S.* \| \S")
 _NOISE = re.compile(
     r"https?://|www\.|::|\||=>|->|>>>|\]\(|\]\[|<[a-z/!]|&[a-z]+;|\.{3,}|\. \. \.|…"
@@ -119,6 +122,8 @@ class Sentence:
     `opens` is whether it is the first under its heading. Of a heading that is neither an `entry` nor a question another
     has to follow: alone it often introduces a list. `more` are the quote with the next sentence of its paragraph, with
     the next two, and so on, as long as those are plain text: also such as are too short to be asked about themselves.
+    Then with the list that follows, and of the first sentence with the other paragraphs of its section. What is no
+    longer than `announces` only leads up to a list or an example.
     """
 
     quote: str
@@ -126,6 +131,7 @@ class Sentence:
     heading: str | None
     opens: bool = False
     more: tuple[str, ...] = ()
+    announces: int = 0
 
 
 def words(text: str) -> list[str]:
@@ -183,8 +189,11 @@ def sentences(
             if _is_prose(sentence, language) and quote in text:
                 answers = is_question(heading or "") or entry(heading or "") is not None
                 is_opening = opens and (len(pieces) > 1 or answers)
-                more = tuple(each for each in _continued(body, pieces[number:]) if each in text)
-                found.append(Sentence(quote, sentence, heading, is_opening, more))
+                more = [each for each in _continued(body, pieces[number:]) if each in text]
+                told = (more or [quote])[-1]
+                beyond, leads_up = _beyond(text, quote, told, language, furniture, only_list=not is_opening)
+                announces = len(told) if leads_up else 0
+                found.append(Sentence(quote, sentence, heading, is_opening, (*more, *beyond), announces))
             opens = False
         opens = opens and not body.strip()
     return found
@@ -407,6 +416,49 @@ def _continued(body: str, pieces: Sequence[str]) -> Iterator[str]:
             if "".join(told.split()) != "".join("".join(pieces[: number + 1]).split()):
                 return
             yield told
+
+
+def _beyond(
+    text: str, quote: str, told: str, language: str | None, furniture: Collection[str], only_list: bool
+) -> tuple[list[str], bool]:
+    """What ends with its paragraph, with the list that follows, and so on to the end of its section, each a whole
+    paragraph or list longer; and whether it leads up to a list, or to what stands behind a colon."""
+    begin = text.index(told)
+    after = list(_BLOCK.finditer(text, begin + len(told)))
+    next_one = after[0].group() if after else ""
+    if after and "\n" not in text[begin + len(told) : after[0].start()] and told != quote:
+        next_one = ""  # what a paragraph of several sentences ends with leads up to more than they tell
+    is_lead = next_one.endswith((":", "：")) and len([*_pieces(next_one, language or "en")]) == 1
+    leads_up = (_is_list(next_one) or is_lead) and line_key(next_one) not in furniture
+    found: list[str] = []
+    for number, block in enumerate(after):
+        said = block.group()
+        if block.end() - begin > MAX_TOLD_CHARACTERS or not _is_plain_block(said, furniture):
+            break
+        follows = after[number + 1].group() if number + 1 < len(after) else ""
+        # The next chunk may go on with a list that the chunk ends with.
+        is_whole = bool(follows) and not _is_list(follows) if _is_list(said) else _ends(said)
+        if only_list and not _is_list(said) and is_whole:
+            break
+        if is_whole:
+            found.append(text[begin : block.end()])
+    return found, leads_up
+
+
+def _is_list(block: str) -> bool:
+    return _LIST_ITEM.match(block) is not None
+
+
+def _is_plain_block(block: str, furniture: Collection[str]) -> bool:
+    """Whether a paragraph or list is plain text: no heading, code, table or furniture."""
+    lines = block.split("\n")
+    said = [_BULLET.sub("", line) for line in lines]
+    return (
+        _split_heading(block)[0] is None
+        and not any(line_key(line) in furniture or _TABLE_ROW.match(line) or _FENCE.match(line) for line in lines)
+        and not any(_CODE_LINE.fullmatch(line) or _NOISE.search(line) or _TORN.search(line) for line in said)
+        and _is_whole(block)
+    )
 
 
 def _is_prose(sentence: str, language: str | None) -> bool:

@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
+from rageval_dagster.gate.causes import LOST_EVIDENCE, detail_of
 from rageval_dagster.gate.comparison import Scores, is_right
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.benchmark import Asked
+from rageval_dagster.storage.comparisons import load_judgements
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_between
 from rageval_dagster.storage.scores import Summary
@@ -22,12 +24,15 @@ class History:
     """Evaluations of one system on versions of one dataset, the reference first, the one to judge last.
 
     `asked` are their questions by dataset and item id; `links` those of the evaluations through which the reference
-    reaches the last one by at least thirty questions at a time, both included.
+    reaches the last one by at least thirty questions at a time, both included. `lacking` are the numbers of those in
+    between that lacked so many documents that they could not pass: with fewer passages to find, a question that was
+    asked there first looks easier than it is, and is held against the next time it is asked.
     """
 
     evaluations: Sequence[Evaluation]
     asked: Mapping[int, Mapping[str, Asked]]
     links: Sequence[Evaluation]
+    lacking: Set[int]
 
     @cached_property
     def clusters(self) -> dict[str, str]:
@@ -53,7 +58,9 @@ def history_of(db: Database, reference: Evaluation, now: Evaluation) -> History:
     between = [each for each in evaluations_between(db, reference, now) if each.k == now.k] if alike else []
     evaluations = [reference, *between, now]
     asked = benchmark_storage.questions_asked(db, sorted({each.dataset_id for each in evaluations}))
-    return History(evaluations, asked, _links(evaluations, asked))
+    judgements = load_judgements(db, [each.id for each in between])
+    lacking = {id for id, each in judgements.items() if detail_of(each.changes, LOST_EVIDENCE) is not None}
+    return History(evaluations, asked, _links(evaluations, asked), lacking)
 
 
 def _links(evaluations: Sequence[Evaluation], asked: Mapping[int, Mapping[str, Asked]]) -> list[Evaluation]:
@@ -135,10 +142,14 @@ def of_both_ends(history: History, scores: Scores) -> Measured:
 def _by_question(
     history: History, summary: Summary, evaluations: Sequence[Evaluation], nights: Sequence[Mapping[str, float]]
 ) -> Measured:
-    keyed = [
-        {history.asked[each.dataset_id][item_id].key: value for item_id, value in night.items()}
-        for each, night in zip(evaluations, nights, strict=True)
-    ]
+    keyed: list[dict[str, float]] = []
+    known: set[str] = set()
+    for each, night in zip(evaluations, nights, strict=True):
+        scored = {history.asked[each.dataset_id][item_id].key: value for item_id, value in night.items()}
+        if each.id in history.lacking:
+            scored = {key: value for key, value in scored.items() if key in known}
+        known |= scored.keys()
+        keyed.append(scored)
     asked = {each.key for each in history.asked[history.evaluations[-1].dataset_id].values()}
     return Measured(summary, evaluations, keyed, asked)
 

@@ -1,5 +1,6 @@
 """The gate over stored evaluations: the reference, verdicts, other judges, and questions asked again."""
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -620,6 +621,25 @@ def test_other_answers_are_no_pass_while_no_judge_reads_them(
         client = client_contents(sqlite_db, load_settings({}), "acme")
         assert len(client.evaluations[0].suffering) == FIRST_QUESTIONS
         assert "Every question went well" not in client_page(client)
+
+
+@pytest.mark.parametrize("lost", [0, 10])
+def test_a_question_that_was_first_asked_while_documents_were_missing_is_held_against_its_next_time(
+    db: Database, lost: int
+) -> None:
+    """With fewer passages to find it looked easier than it is."""
+    known, new = MANY[:30], MANY[30:36]
+    held(db, evaluated(db, make_dataset(db, "acme", known), "n1", ranks(known), items=known))
+    items = MANY[:36]
+    dataset = make_dataset(db, "acme", items)
+    missing = {item.item_id: math.nan for item in known[:lost]}
+    [without] = held(db, evaluated(db, dataset, "n2", {**ranks(items), **missing}, items=items))
+    assert without.judgement.verdict == ("unclear" if lost else "passed")
+    values = {**ranks(items), **{item.item_id: 0.0 for item in new}}
+    [back] = held(db, evaluated(db, dataset, "n3", values, items=items))
+    [again] = held(db, evaluated(db, dataset, "n4", values, items=items))
+    for each in (back, again):
+        assert len(each.judgement.newly_failing) == (0 if lost else len(new))
 
 
 def test_other_answers_are_an_incident_until_they_are_as_before_or_accepted(db: Database) -> None:

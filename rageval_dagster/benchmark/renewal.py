@@ -510,7 +510,7 @@ def _freeze(
 
 def _kept(dataset: Dataset | None) -> str:
     if dataset is None:
-        return "no dataset is generated: EVALUATION_AUTO_GENERATE_DATASETS is false, or the run names its datasets"
+        return "this run writes no questions"
     return f"dataset {dataset.id} is recent: kept"
 
 

@@ -7,6 +7,7 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.scoring import metric_embedder, tools_of
 from rageval_dagster.gate.causes import GoneItem, blamed, changes, documents_between, gone_items
 from rageval_dagster.gate.comparison import Pair
+from rageval_dagster.gate.decision import changed_answers
 from rageval_dagster.gate.held import Held
 from rageval_dagster.gate.history import history_of
 from rageval_dagster.gate.rescoring import rescore
@@ -22,7 +23,7 @@ from rageval_dagster.storage.evaluations import evaluations_of_trigger, get_eval
 
 @dataclass(frozen=True)
 class WorseItem:
-    """A question that got worse: {metric id: (before, now)} of the gate's metrics, and what happened both times."""
+    """A question that got worse: {metric id: (before, now)} of what decides, and what happened both times."""
 
     item: Item
     falls: Mapping[str, tuple[float, float]]
@@ -67,14 +68,16 @@ def compare_runs(db: Database, settings: Settings, before_id: int, now_id: int) 
     groups = len({(each.dataset_name, each.system) for each in evaluations_of_trigger(db, now.client_id, now.trigger)})
     held = Held.of(db, history, GateSpec.from_settings(own), groups)
     pair = held.pair
-    worse = _worse(db, pair, [name for name in held.gated if name in pair.scores])
+    rows = held.rows()
+    telling = [*held.gated, *(row.metric_id for row in changed_answers(rows, held.spec))]
+    worse = _worse(db, pair, [name for name in telling if name in pair.scores])
     found = blamed(db, pair, changes(db, pair), [each.item.item_id for each in worse])
     documents = documents_between(db, before, now)
-    return RunsCompared(pair, documents, gone_items(db, before, now), found, held.rows(), worse)
+    return RunsCompared(pair, documents, gone_items(db, before, now), found, rows, worse)
 
 
 def _worse(db: Database, pair: Pair, gated: Sequence[str]) -> list[WorseItem]:
-    """The questions that fell in any metric of the gate, by the sum of their falls."""
+    """The questions that fell in any of the metrics, by the sum of their falls."""
     falls: dict[str, dict[str, float]] = {}
     for name in gated:
         for item_id, fall in pair.scores[name].worse().items():

@@ -54,7 +54,7 @@ class Judged:
     def changed_answers(self) -> list[MetricComparison]:
         """The rows by which the answers became others that no judge model reads; none where that decides nothing."""
         is_told = detail_of(self.judgement.changes, CHANGED_ANSWERS) is not None
-        return _changed_answers(self.comparisons) if is_told else []
+        return _changed(self.comparisons) if is_told else []
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,13 @@ def verdict_of(rows: Sequence[MetricComparison], failed: bool) -> Verdict | None
     return "unclear" if "unclear" in decisions else "passed" if decisions else None
 
 
-def _changed_answers(rows: Sequence[MetricComparison]) -> list[MetricComparison]:
-    """The rows by which the answers have surely become quite other ones, while no judge model reads them; else none."""
+def changed_answers(rows: Sequence[MetricComparison], spec: GateSpec) -> list[MetricComparison]:
+    """The rows by which the answers have surely become quite other ones, while no judge model reads them; none with a
+    gate of the client's own."""
+    return _changed(rows) if spec.metrics == DEFAULT_GATE else []
+
+
+def _changed(rows: Sequence[MetricComparison]) -> list[MetricComparison]:
     if any(row.gated and is_by_model(row.metric_id) and row.mean is not None for row in rows):
         return []
     fallen = (row for row in rows if row.metric_id in UNREAD and not row.gated and row.decision == "regressed")
@@ -198,8 +203,9 @@ def _held_against(db: Database, history: History, context: GateContext, groups: 
     if (lost := lost_evidence(db, before, last_good, evaluation)) is not None:
         told = [lost, *told]
         verdict = "unclear" if verdict == "passed" and lost.what == LOST_EVIDENCE else verdict
-    if verdict in ("passed", "unclear") and context.spec.metrics == DEFAULT_GATE and _changed_answers(rows):
-        said = "the answers changed much, and no judge model says whether they are still right"
+    if verdict in ("passed", "unclear") and (changed := changed_answers(rows, context.spec)):
+        drops = " and ".join(f"{UNREAD[row.metric_id]} by {row.fall:.2f}" for row in changed)
+        said = f"a drop of {drops}, and no judge model says whether the answers are still right"
         told, verdict = [Change(CHANGED_ANSWERS, said), *told], "unclear"
     return Judged(evaluation, Judgement(verdict, before.id, tuple(told), failing, asked_again, passing), tuple(rows))
 

@@ -9,7 +9,11 @@ from rageval_dagster.evaluation.summary import ANSWERED_WHEN_DUE
 from rageval_dagster.settings import Settings
 
 DEFAULT_GATE = ("retrieval.hit_rate_at_k", "retrieval.mrr", "claims.faithfulness")
-UNREAD = ("overlap.answer_correctness", ANSWERED_WHEN_DUE)
+UNREAD = {
+    "overlap.answer_correctness": "the answers' overlap with the expected ones",
+    ANSWERED_WHEN_DUE: "answering and declining when it should",
+}
+"""{metric id: what drops}."""
 UNREAD_DROP = 0.1
 """Of one of `UNREAD`, where no judge model reads the answers: no run passes with more. Answers in other words may be as
 good, so it is no regression, but those of a system that is broken do not look like this."""

@@ -48,7 +48,8 @@ class Standing:
     """A client: its row of fleet_overview, its open incidents, and what is wrong with it, the gravest first.
 
     `gone` is what its documents lost that no incident is about, with the evaluation that found it. The metric's change
-    is against the baseline where that regressed, None where that is unclear, else since the evaluation before.
+    is against the baseline where that regressed, None where that is unclear, else since the evaluation before; no
+    metric of the gate shows that answers changed.
     """
 
     row: Mapping[str, Any]
@@ -75,6 +76,8 @@ class Standing:
     def metric(self) -> tuple[str | None, float | None, float | None]:
         """The metric to look at, its mean, and its change."""
         row = self.row
+        if self.troubles[:1] == ["changed_answers"]:
+            return None, None, None
         if row["regressed_metric"] is not None:
             return row["regressed_metric"], row["regressed_mean"], -row["regressed_by"]
         # Since the run before, a metric may have risen that is unclear against the baseline.

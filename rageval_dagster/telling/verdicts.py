@@ -457,8 +457,8 @@ def what_settles(found: Verdict) -> str:
         client = shlex.quote(found.judged.evaluation.client_id)
         return f"label answers of this run too (rageval labels queue --client {client}), or to start from it: {accept}"
     if found.answers_unread:
-        compare = f"rageval runs compare {found.judged.judgement.baseline_id} {found.judged.evaluation.id} --all"
-        return f"read the answers: {compare}; if they are right: {accept}"
+        compare = f"rageval runs compare {found.judged.judgement.baseline_id} {found.judged.evaluation.id}"
+        return f"read the answers: {compare}; if they are right: {accept}; if not, mend the system"
     if all(row.difference is None for row in found.rows):
         return f"to start from this run: {accept}"
     if not _compared(found):

@@ -998,7 +998,25 @@ def test_what_leads_up_to_a_list_is_told_with_it_or_not_asked_about(steps: str) 
     whole = " ".join([*told.split(), *" ".join(ways).split()])
     assert answers(ways, "\n\n# Others\n\nMore of that.") == [whole]
     assert answers(ways, "") == [], "the next chunk may go on with it"
+    assert answers([ways[0], "- By day the old master calls:"], "\n\n```\nstash\n```\n\nMore of that.") == []
     assert answers([*ways, *(f"- In the year {n} the town did so, too." for n in range(1900, 1920))], "\n\nSo.") == []
+
+
+@pytest.mark.parametrize(
+    "next_one", ["shutdown\n\nThe word that ends the server.", "- `stop_word`: The word that ends the server."]
+)
+def test_what_is_told_of_one_option_is_not_told_of_the_next(next_one: str) -> None:
+    told = "The number that is added to each port of the server of the harbour, if it has one."
+    opening = Chunk("o", "Ship Server\n\nThe server is large.", "ship.html", position=0)
+    for text in (f"port_offset\n\n{told}\n\n{next_one}", f"- `port_offset`: {told}\n\n{next_one}"):
+        made = items(generate([opening, Chunk("a", text, "ship.html", position=4)], 0))
+        assert {item.answers for item in made if "port_offset" in item.question} == {(told,)}
+
+
+def test_an_acronym_that_a_title_opens_with_is_a_part_of_it() -> None:
+    told = "The `tide_wheel` is set by the crew of the ferry in summer, and shows ships the way at night."
+    chunk = Chunk("a", f"# QRPK Bridges\n\n{told} It shines.", "6.html", position=0)
+    assert {each.rpartition(" of ")[2] for each in questions([chunk], size=9)} == {"“QRPK Bridges”?"}
 
 
 def test_marks_of_markup_are_no_part_of_a_heading() -> None:

@@ -1,5 +1,6 @@
 """The gate over stored evaluations: the reference, verdicts, other judges, and questions asked again."""
 
+import html
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from rageval_dagster.gate.baselines import accept
 from rageval_dagster.gate.comparing_runs import compare_runs
 from rageval_dagster.gate.decision import Judged, judged_before, visible_drop
 from rageval_dagster.gate.incidents import review
-from rageval_dagster.gate.spec import DEFAULT_GATE, UNREAD, seen_from
+from rageval_dagster.gate.spec import DEFAULT_GATE, seen_from
 from rageval_dagster.records import Item, Outcome
 from rageval_dagster.report.contents import FIRST_QUESTIONS, client_contents
 from rageval_dagster.report.page import client_page, fleet_page
@@ -581,7 +582,8 @@ def test_a_question_that_answers_as_it_once_failed_is_asked_again_unless_nothing
 
 def answering(db: Database, report: EvaluationReport, overlap: float, by_judge: bool = False) -> EvaluationReport:
     """The evaluation with every answer's overlap with what is expected, and with a judge's score of 1."""
-    evaluation, values = report.evaluation, {UNREAD[0]: overlap, **({"claims.faithfulness": 1.0} if by_judge else {})}
+    evaluation = report.evaluation
+    values = {"overlap.answer_correctness": overlap, **({"claims.faithfulness": 1.0} if by_judge else {})}
     for name, value in values.items():
         results = [row.result_id for row in result_storage.run_items(db, evaluation.id) if row.result_id]
         score_storage.save_scores(db, evaluation.id, [(each, name, "1", Outcome.scored(value)) for each in results])
@@ -615,11 +617,13 @@ def test_other_answers_are_no_pass_while_no_judge_reads_them(
             "nothing changed."
         )
         assert what_settles(found) == (
-            "read the answers: rageval runs compare 1 2 --all; if they are right: rageval runs accept 2"
+            "read the answers: rageval runs compare 1 2; if they are right: rageval runs accept 2; if not, mend the "
+            "system"
         )
         assert b'<skipped message="unclear against run 1: ' in junit_xml([found])
         client = client_contents(sqlite_db, load_settings({}), "acme")
         assert len(client.evaluations[0].suffering) == FIRST_QUESTIONS
+        assert len(compare_runs(sqlite_db, load_settings({}), 1, 2).worse) == len(ITEMS)
         assert "Every question went well" not in client_page(client)
 
 
@@ -657,7 +661,9 @@ def test_other_answers_are_an_incident_until_they_are_as_before_or_accepted(db: 
     assert incident.kind == "changed_answers"
     [client] = client_standings(read_view(db, "fleet_overview"), [incident], settings, {})
     assert (client.verdict, client.gravity) == ("answers changed", 1)
-    assert "The answers changed much, and no judge model says whether they are still right." in fleet_page([client])
+    assert client.metric == (None, None, None)
+    said = "A drop of the answers' overlap with the expected ones by 0.50, and no judge model says whether the answers"
+    assert said in html.unescape(fleet_page([client]))
     night("n3", 0.6)
     assert open_incidents(db) == []
     changed = night("n4", 0.1)

@@ -192,6 +192,8 @@ def sentences(
                 more = [each for each in _continued(body, pieces[number:]) if each in text]
                 told = (more or [quote])[-1]
                 beyond, leads_up = _beyond(text, quote, told, language, furniture, only_list=not is_opening)
+                if entry(heading or "") and _DEFINING_ITEM.match(text[text.index(told) + len(told) :].lstrip("\n")):
+                    leads_up = False  # the list that it is of goes on
                 announces = len(told) if leads_up else 0
                 found.append(Sentence(quote, sentence, heading, is_opening, (*more, *beyond), announces))
             opens = False
@@ -407,7 +409,8 @@ def _continued(body: str, pieces: Sequence[str]) -> Iterator[str]:
     begin = end = body.find(pieces[0])
     for number, piece in enumerate(pieces):
         start = body.find(piece, end)
-        is_plain = _ends(piece) and _is_whole(piece) and not _NOISE.search(piece) and not _TORN.search(piece)
+        is_plain = _ends(piece) and _is_whole(piece) and not (_NOISE.search(piece) or _TORN.search(piece))
+        is_plain = is_plain and not any(map(_MARKDOWN_HEADING.match, piece.split("\n")))
         end = start + len(piece)
         if not is_plain or end - begin > MAX_TOLD_CHARACTERS:
             return
@@ -438,11 +441,19 @@ def _beyond(
         follows = after[number + 1].group() if number + 1 < len(after) else ""
         # The next chunk may go on with a list that the chunk ends with.
         is_whole = bool(follows) and not _is_list(follows) if _is_list(said) else _ends(said)
+        if not (is_whole or _is_list(said) or said.endswith((":", "："))):
+            break  # the name of what is told next
         if only_list and not _is_list(said) and is_whole:
             break
         if is_whole:
             found.append(text[begin : block.end()])
     return found, leads_up
+
+
+def _defines(block: str) -> bool:
+    """Whether a list begins with what it defines."""
+    item = _DEFINING_ITEM.match(block)
+    return item is not None and entry(clean_heading(item["name"])) is not None
 
 
 def _is_list(block: str) -> bool:
@@ -455,8 +466,11 @@ def _is_plain_block(block: str, furniture: Collection[str]) -> bool:
     said = [_BULLET.sub("", line) for line in lines]
     return (
         _split_heading(block)[0] is None
+        and not any(map(_MARKDOWN_HEADING.match, lines))
         and not any(line_key(line) in furniture or _TABLE_ROW.match(line) or _FENCE.match(line) for line in lines)
         and not any(_CODE_LINE.fullmatch(line) or _NOISE.search(line) or _TORN.search(line) for line in said)
+        and not (_is_list(block) and block.endswith((":", "：")))
+        and not _defines(block)
         and _is_whole(block)
     )
 

@@ -39,6 +39,10 @@ def section_topic(heading: str | None, passage: Passage, facts: CorpusFacts, wit
         return None
     if defined := entry(heading):
         return defined if facts.is_single(heading, within.document_id if within else None) else None
+    label = None if heading.isupper() else _LABEL.match(heading)
+    # "CULTURE Names of releases": what kind of a box it stands on is no part of a heading.
+    if label and not any(label.group().strip() in sentence.text for sentence, *_ in passage.sentences):
+        heading = heading[label.end() :]
     topic = _within_a_sentence(heading, passage)
     if not _tells(topic, passage.language) or len(set(content_words(topic, passage.language))) < 2:
         return None
@@ -89,10 +93,6 @@ def _within_a_sentence(heading: str, passage: Passage) -> str:
     has it so."""
     topic = " ".join(re.sub(r"[\"“”`*\[\]]|''", "", without_number(heading)).split())
     topic = re.sub(r"^[\W_]+ ", "", topic)
-    label = _LABEL.match(topic)
-    # "CULTURE Names of releases": what kind of a box it stands on is no part of a heading.
-    if label and not any(label.group().strip() in sentence.text for sentence, *_ in passage.sentences):
-        topic = topic[label.end() :]
     first, _, rest = topic.partition(" ")
     # "7 Miscellanea" of a list of contents, unlike "12 Angry Men", which the passage says.
     if len(first) <= MAX_DIGITS and first.isdigit() and rest and topic.casefold() not in _text(passage).casefold():

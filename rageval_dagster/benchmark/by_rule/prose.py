@@ -65,6 +65,7 @@ _IDENTIFIER = re.compile(r"\w\.\w|^[A-Z]{2,}_|^[a-z]")
 _TORN = re.compile(r"[^\W\d_][-\u00ad\u2010] [^\W\d_]|\ufffd|\.[a-z]{1,4}\.$")
 """A word torn at the end of a line, or a file's name at its dots."""
 
+_COLONS = (":", "：")
 _END = (".", "!", "。", "！", "．", "।", "॥", "۔", "።", "။", "។")
 _NO_TITLE_END = (*_END, "?", ",", ";", ":", "？", "，", "、", "：", "；", "؟", "،", "؛")
 _NUMBERING = re.compile(
@@ -191,10 +192,9 @@ def sentences(
                 is_opening = opens and (len(pieces) > 1 or answers)
                 more = [each for each in _continued(body, pieces[number:]) if each in text]
                 told = (more or [quote])[-1]
-                beyond, leads_up = _beyond(text, quote, told, language, furniture, only_list=not is_opening)
-                if entry(heading or "") and _DEFINING_ITEM.match(text[text.index(told) + len(told) :].lstrip("\n")):
-                    leads_up = False  # the list that it is of goes on
-                announces = len(told) if leads_up else 0
+                beyond = _beyond(text, told, furniture, only_list=not is_opening)
+                is_announced = _leads_up(text, quote, told, language, furniture, entry(heading or "") is not None)
+                announces = len(told) if is_announced else 0
                 found.append(Sentence(quote, sentence, heading, is_opening, (*more, *beyond), announces))
             opens = False
         opens = opens and not body.strip()
@@ -421,33 +421,45 @@ def _continued(body: str, pieces: Sequence[str]) -> Iterator[str]:
             yield told
 
 
-def _beyond(
-    text: str, quote: str, told: str, language: str | None, furniture: Collection[str], only_list: bool
-) -> tuple[list[str], bool]:
-    """What ends with its paragraph, with the list that follows, and so on to the end of its section, each a whole
-    paragraph or list longer; and whether it leads up to a list, or to what stands behind a colon."""
+def _after(text: str, told: str) -> list[re.Match[str]]:
+    """The paragraphs that follow what is told, or what is left of its own, as far as an answer may reach."""
     begin = text.index(told)
-    after = list(_BLOCK.finditer(text, begin + len(told)))
-    next_one = after[0].group() if after else ""
-    if after and "\n" not in text[begin + len(told) : after[0].start()] and told != quote:
-        next_one = ""  # what a paragraph of several sentences ends with leads up to more than they tell
-    is_lead = next_one.endswith((":", "：")) and len([*_pieces(next_one, language or "en")]) == 1
-    leads_up = (_is_list(next_one) or is_lead) and line_key(next_one) not in furniture
-    found: list[str] = []
+    return list(_BLOCK.finditer(text, begin + len(told), begin + 2 * MAX_TOLD_CHARACTERS))
+
+
+def _beyond(text: str, told: str, furniture: Collection[str], only_list: bool) -> Iterator[str]:
+    """What ends with its paragraph, with the list that follows, and so on to the end of its section, each a whole
+    paragraph or list longer."""
+    begin, after = text.index(told), _after(text, told)
     for number, block in enumerate(after):
         said = block.group()
         if block.end() - begin > MAX_TOLD_CHARACTERS or not _is_plain_block(said, furniture):
-            break
+            return
         follows = after[number + 1].group() if number + 1 < len(after) else ""
         # The next chunk may go on with a list that the chunk ends with.
         is_whole = bool(follows) and not _is_list(follows) if _is_list(said) else _ends(said)
-        if not (is_whole or _is_list(said) or said.endswith((":", "："))):
-            break  # the name of what is told next
+        if not (is_whole or _is_list(said) or said.endswith(_COLONS)):
+            return  # the name of what is told next
         if only_list and not _is_list(said) and is_whole:
-            break
+            return
         if is_whole:
-            found.append(text[begin : block.end()])
-    return found, leads_up
+            yield text[begin : block.end()]
+
+
+def _leads_up(
+    text: str, quote: str, told: str, language: str | None, furniture: Collection[str], is_entry: bool
+) -> bool:
+    """Whether what a paragraph tells from a quote on leads up to a list, or to what stands behind a colon."""
+    after = _after(text, told)
+    if not after:
+        return False
+    said = after[0].group()
+    # What a paragraph of several sentences ends with leads up to more than they tell; an entry's list may be the one
+    # that it stands in.
+    is_own = "\n" not in text[text.index(told) + len(told) : after[0].start()] and told != quote
+    if is_own or line_key(said) in furniture or (is_entry and _DEFINING_ITEM.match(said)):
+        return False
+    return _is_list(said) or (said.endswith(_COLONS) and len([*_pieces(said, language or "en")]) == 1)
 
 
 def _defines(block: str) -> bool:
@@ -469,7 +481,7 @@ def _is_plain_block(block: str, furniture: Collection[str]) -> bool:
         and not any(map(_MARKDOWN_HEADING.match, lines))
         and not any(line_key(line) in furniture or _TABLE_ROW.match(line) or _FENCE.match(line) for line in lines)
         and not any(_CODE_LINE.fullmatch(line) or _NOISE.search(line) or _TORN.search(line) for line in said)
-        and not (_is_list(block) and block.endswith((":", "：")))
+        and not (_is_list(block) and block.endswith(_COLONS))
         and not _defines(block)
         and _is_whole(block)
     )

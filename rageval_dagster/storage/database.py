@@ -31,7 +31,7 @@ from rageval_dagster.network import is_loopback, silence_libraries
 from rageval_dagster.storage import tables
 from rageval_dagster.storage.view_sources import create_views, views_digest
 
-HEAD_REVISION = "0009"
+HEAD_REVISION = "0010"
 """The newest schema; a test holds it against the migrations, so that opening needs no alembic to know it."""
 
 VERSION_TABLE = "rageval_schema_version"

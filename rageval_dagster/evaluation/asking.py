@@ -293,6 +293,7 @@ def result_record(item: Item, retrieval: RetrievalRecord, outcome: AnswerOutcome
         "grading_key": item.grading_key,
         "answer": None if answer is None else [answer.text, answer.declined, *answer.citations],
         **({} if outcome.owner == "own" else {"answer_owner": outcome.owner}),
+        **({"answer_holders": list(outcome.holders)} if outcome.holders else {}),
         "contexts": context_count,
         "error": error,
     }

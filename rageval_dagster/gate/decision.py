@@ -7,7 +7,7 @@ from rageval_dagster.errors import RagevalError
 from rageval_dagster.evaluation.summary import EvaluationReport, is_by_model
 from rageval_dagster.evaluation.verdict import too_many_errors
 from rageval_dagster.gate.baselines import may_be_baseline, set_baseline
-from rageval_dagster.gate.causes import CHANGED_ANSWERS, LOST_EVIDENCE, blamed, changes, detail_of, lost_evidence
+from rageval_dagster.gate.causes import CHANGED_ANSWERS, LOST_EVIDENCE, blamed, changes, lost_evidence
 from rageval_dagster.gate.comparison import side_by_side
 from rageval_dagster.gate.drift import check_judges, drift_change
 from rageval_dagster.gate.held import Held
@@ -53,7 +53,14 @@ class Judged:
     @property
     def changed_answers(self) -> list[MetricComparison]:
         """The rows by which the answers became others that no judge model reads; none where that decides nothing."""
-        is_told = detail_of(self.judgement.changes, CHANGED_ANSWERS) is not None
+        told = {each.what for each in self.judgement.changes}
+        # Of a run from before that was stored, nothing else tells why it is unclear.
+        is_unexplained = (
+            self.judgement.verdict == "unclear"
+            and LOST_EVIDENCE not in told
+            and not any(row.decision == "unclear" for row in self.gated)
+        )
+        is_told = CHANGED_ANSWERS in told or is_unexplained
         return _changed(self.comparisons) if is_told else []
 
 

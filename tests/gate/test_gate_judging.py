@@ -672,6 +672,14 @@ def test_other_answers_are_an_incident_until_they_are_as_before_or_accepted(db: 
     assert open_incidents(db) == []
 
 
+def test_a_run_of_before_that_was_unclear_for_its_answers_is_told_as_it_was(db: Database) -> None:
+    spec, dataset = replace(SPEC, metrics=DEFAULT_GATE), make_dataset(db, "acme", ITEMS)
+    for trigger, overlap in (("n1", 0.6), ("n2", 0.1)):
+        [judged] = held(db, answering(db, evaluated(db, dataset, trigger, ranks(ITEMS)), overlap), spec=spec)
+    of_before = replace(judged, judgement=replace(judged.judgement, changes=()))
+    assert headline(verdict_of(db, of_before, 0.05), {}) == headline(verdict_of(db, judged, 0.05), {})
+
+
 def test_answers_outside_a_gate_of_ones_own_do_not_say_which_questions_got_worse(db: Database) -> None:
     spec, dataset = replace(SPEC, metrics=("retrieval.mrr",)), make_dataset(db, "acme", ITEMS)
     for trigger, overlap in (("n1", 0.6), ("n2", 0.1)):

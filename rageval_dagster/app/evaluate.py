@@ -15,7 +15,7 @@ from rageval_dagster.benchmark.renewal import shortage
 from rageval_dagster.corpus.store import open_store
 from rageval_dagster.errors import InterruptedRunError, RagevalError, SettingsError
 from rageval_dagster.evaluation.forecast import forecast
-from rageval_dagster.evaluation.leaks import Stray, stray_chunks
+from rageval_dagster.evaluation.leaks import Stray, stray_chunks, words_of
 from rageval_dagster.evaluation.request import check_metrics, check_systems
 from rageval_dagster.evaluation.summary import EvaluationReport, failures, is_by_model, metric_failures, reports_of
 from rageval_dagster.evaluation.verdict import completeness, error_share, thresholds, with_too_many_errors
@@ -336,7 +336,7 @@ def evaluation_json(settings: Settings, found: Found) -> dict[str, Any]:
                 "passed": not found.leaked,
                 "chunk_ids": sorted({stray.chunk_id for stray in found.leaked}),
                 "question_ids": sorted({stray.item_id for stray in found.leaked}),
-                "words_of": sorted({client for stray in found.leaked for client in stray.clients}),
+                "words_of": words_of(found.leaked),
             },
             {"name": "no_unknown_chunks", "passed": not evaluation.unknown_chunks, "chunks": evaluation.unknown_chunks},
         ],

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from rageval_dagster.corpus.evidence import Resolution, RunIndex, find_quotes
 from rageval_dagster.corpus.scanning import hash_unscanned
@@ -203,6 +204,10 @@ class _Known:
             entry.chunk_id for pairs in self.by_key.values() for client, entry in pairs if client == client_id
         }
 
+    @cached_property
+    def key(self) -> bytes:
+        return hash_key(self.db)
+
     def with_words(self, text: str) -> list[tuple[str, ManifestEntry]]:
         """All clients' chunks of just these words, with their clients."""
         return self.by_words.get(_words_hash(text), [])
@@ -231,7 +236,7 @@ def _listed(known: _Known, hit: Hit) -> _Match | None:
     if len(pairs) != 1 or hit.text:
         return None
     [(client, entry)] = pairs
-    return replace(_match(entry), owner="foreign", holders=(holder_of(hash_key(known.db), client),))
+    return replace(_match(entry), owner="foreign", holders=(holder_of(known.key, client),))
 
 
 def _excerpts(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rageval_dagster.corpus.evidence import Resolution, names_pages, resolve
-from rageval_dagster.corpus.matching import MATCHING_REVISION, Placed, place_hits, stray_owners
+from rageval_dagster.corpus.matching import MATCHING_REVISION, Placed, Stray, place_hits, stray_owners
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.errors import BudgetReachedError
 from rageval_dagster.evaluation.stages import BATCH, StageReport, offset_progress
@@ -163,9 +163,9 @@ def with_owners(
 ) -> list[AnswerOutcome | None]:
     """The outcomes with whose words the answers hold."""
     strays = stray_owners(db, store, client_id, map(_said, outcomes))
-    found = [strays.get(_said(each)) for each in outcomes]
+    found = (strays.get(_said(each), Stray("own")) for each in outcomes)
     return [
-        each and (replace(each, owner=stray.owner, holders=stray.holders) if stray else replace(each, owner="own"))
+        each and replace(each, owner=stray.owner, holders=stray.holders)
         for each, stray in zip(outcomes, found, strict=True)
     ]
 

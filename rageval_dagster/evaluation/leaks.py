@@ -43,23 +43,25 @@ def stray_chunks(db: Database, evaluations: Sequence[Evaluation], owner: Owner) 
     What several clients hold, and this one does not, counts as unknown.
     """
     counted = _COUNTED[owner]
-    found: dict[Stray, None] = {}
-    key = hash_key(db)
-    names = {holder_of(key, each.client_id): each.client_id for each in list_clients(db)}
-
-    def note(evaluation: Evaluation, item_id: str, what: str, holders: Iterable[int]) -> None:
-        clients = tuple(sorted(names[each] for each in holders if each in names))
-        found[Stray(evaluation.id, item_id, what, clients)] = None
-
+    found: dict[tuple[int, str, str, tuple[int, ...]], None] = {}
     for evaluation in evaluations:
         for item_id, retrieval in result_storage.load_retrievals(db, evaluation.id).items():
             for hit in retrieval.hits or ():
                 if hit.owner in counted:
-                    note(evaluation, item_id, _name(hit.chunk_id), hit.holders)
+                    found[evaluation.id, item_id, _name(hit.chunk_id), hit.holders] = None
         for item_id, (whose, holders) in result_storage.answer_owners(db, evaluation.id).items():
             if whose in counted:
-                note(evaluation, item_id, ANSWER, holders)
-    return list(found)
+                found[evaluation.id, item_id, ANSWER, holders] = None
+    if not found:
+        return []
+    key = hash_key(db)
+    names = {holder_of(key, each.client_id): each.client_id for each in list_clients(db)}
+    return [Stray(*where, tuple(sorted(names[each] for each in holders if each in names))) for *where, holders in found]
+
+
+def words_of(strays: Iterable[Stray]) -> list[str]:
+    """The clients whose words came back, by name."""
+    return sorted({client for stray in strays for client in stray.clients})
 
 
 def stray_count(results: Iterable[Result], owner: Owner) -> int | None:

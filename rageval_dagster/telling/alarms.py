@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from rageval_dagster.evaluation.leaks import ANSWER, Stray, passages_of_others, stray_chunks
+from rageval_dagster.evaluation.leaks import ANSWER, Stray, passages_of_others, stray_chunks, words_of
 from rageval_dagster.evaluation.summary import EvaluationReport, is_by_model
 from rageval_dagster.evaluation.verdict import too_many_errors
 from rageval_dagster.rag.failures import remedy
@@ -141,7 +141,7 @@ def leak(evaluation: Evaluation, leaked: Sequence[Stray]) -> str | None:
     answers = sum(stray.chunk_id == ANSWER for stray in leaked)
     named_chunks = [f"chunks {named(chunks, MOST_LEAKED)}"] if chunks else []
     said = [*named_chunks, *([plural(answers, "answer")] if answers else [])]
-    whose = sorted({client for stray in leaked for client in stray.clients})
+    whose = words_of(leaked)
     words = f"; words of {named(whose, MOST_LEAKED)}" if whose else ""
     return (
         f"{evaluation.client_id}: LEAK: {_leaked(evaluation, len(chunks) + answers, leaked)}: {' and '.join(said)}; "

@@ -103,9 +103,7 @@ def plain_reason(incident: Incident) -> str:
             return f"Rules that do not hold: {broken_rules(details['rules'], lambda rule: rule.replace('_', ' '))}."
         case "lost_evidence":
             return f"{details['lost']}."
-        case "judge_drift" | "changed_answers":
-            return f"{capitalised(reason(incident))}."
-        case "stale":
+        case "judge_drift" | "changed_answers" | "stale":
             return f"{capitalised(reason(incident))}."
 
 

@@ -56,7 +56,10 @@ def stray_chunks(db: Database, evaluations: Sequence[Evaluation], owner: Owner) 
         return []
     key = hash_key(db)
     names = {holder_of(key, each.client_id): each.client_id for each in list_clients(db)}
-    return [Stray(*where, tuple(sorted(names[each] for each in holders if each in names))) for *where, holders in found]
+    return [
+        Stray(evaluation_id, item_id, what, tuple(sorted(names[each] for each in holders if each in names)))
+        for evaluation_id, item_id, what, holders in found
+    ]
 
 
 def words_of(strays: Iterable[Stray]) -> list[str]:

@@ -212,7 +212,7 @@ def resume(db: Database, run: Unfinished, tell: Tell = untold) -> Evaluated:
     Raises:
         RagevalError: as `evaluate_clients`.
     """
-    _choose(run.settings, db, run.client_id, run.plan, True, tell)
+    _choose(run.settings, db, [run.client_id], run.plan, True, tell)
     reports = _run(run.settings, db, run.client_id, run.trigger, run.plan, tell)
     found = [look_at(run.settings, db, report, just_made=True) for report in reports]
     return Evaluated(found, 1, 0, False, _spent(db, reports))

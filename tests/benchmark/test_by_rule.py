@@ -345,7 +345,7 @@ Copies all commands that are sent to the server to standard output.
 
 class shop.Order(customer, lines)¶
 
-Holds what a customer wants to have from the shop, and when.
+Holds what a customer wants to have from the shop, and on which day.
 
 - `fast_copy`: Copies whole blocks of a file without a look at what is in them.
 
@@ -672,7 +672,7 @@ def test_a_noun_that_a_passage_says_but_once_is_not_asked_about_in_a_sentence() 
 def test_a_sentence_without_a_plain_subject_is_looked_for_by_what_it_names() -> None:
     text = "Early in the morning the water of the kettle is heated by Ann Lee to 90 degrees for the sailors."
     (item,) = items(generate([Chunk("a", text, "1", title="Ferry Galley")], 0))
-    assert item.question == "Ferry Galley Ann Lee"
+    assert item.question == "What should I know about Ann Lee in the context of “Ferry Galley”?"
     assert item.answers == (text,)
     assert item.category == "entity_specific"
 
@@ -790,26 +790,25 @@ def test_words_and_years_by_the_way_make_no_query(sentence: str) -> None:
     assert items(generate([Chunk("a", sentence, "1", title="Ferry Galley")], 0)) == []
 
 
-def test_a_noun_that_its_passage_says_again_stands_in_a_query_beside_a_name_only() -> None:
-    again = "It was said that a copper kettle is heavy, and the kettle is old."
-    for seen, asked in (
-        ("all of us on the ship", []),
-        ("the cooks with Ann Lee", ["Ferry Galley Ann Lee copper kettle"]),
+def test_a_name_with_its_year_is_put_as_a_search_query_where_its_passage_goes_on_to_tell_of_it() -> None:
+    for again, asked in (
+        ("It was said that the kettle is old.", ["What should I know about Ann Lee in the context of “Ferry Galley”?"]),
+        ("It was said that Lee was old.", ["Ferry Galley 1908 Ann Lee"]),
     ):
-        text = f"In spring {seen} looked at the copper kettle for a while before the long way home. {again}"
+        text = f"In the spring of 1908 the cooks with Ann Lee looked at the kettle before the long way home. {again}"
         assert [item.question for item in items(generate([Chunk("a", text, "1", title="Ferry Galley")], 0))] == asked
 
 
 def test_a_title_of_one_word_is_the_topic_where_its_only_passage_says_it() -> None:
     text = "In spring the Celts of the north were met by Ann Lee, who wrote down what was told at every fire."
     (item,) = items(generate([Chunk("1", f"Celts\n{text}", "1")], 0))
-    assert item.question == "Celts Ann Lee"
+    assert item.question == "What should I know about Ann Lee in the context of “Celts”?"
 
 
 def test_the_underscores_of_a_page_s_name_are_no_part_of_a_topic() -> None:
     text = "In spring the rules of the harbour were told to us by Ann Lee, who wrote them down at every old fire."
     (item,) = items(generate([Chunk("a", text, "1", title="Harbour_Rules")], 0))
-    assert item.question == "Harbour Rules Ann Lee"
+    assert item.question == "What should I know about Ann Lee in the context of “Harbour Rules”?"
 
 
 def test_the_bare_number_of_a_chapter_is_no_part_of_a_topic_unless_its_passage_says_it() -> None:
@@ -819,7 +818,7 @@ def test_the_bare_number_of_a_chapter_is_no_part_of_a_topic_unless_its_passage_s
     ):
         text = f"In spring the {said} of the harbour was told to us by Ann Lee, who wrote it down at every old fire."
         (item,) = items(generate([Chunk("a", text, "1", title=title)], 0))
-        assert item.question == f"{topic} Ann Lee"
+        assert item.question == f"What should I know about Ann Lee in the context of “{topic}”?"
 
 
 def test_no_query_is_made_of_names_that_other_documents_have_too() -> None:
@@ -1041,7 +1040,9 @@ def test_what_a_list_defines_below_a_line_that_the_document_has_again_and_again_
     pages = [
         Chunk(
             n,
-            page.format(n, n, "" if standing else f" of {n}", n, f"The number of the levels of {n}"),
+            page.format(
+                n, n, "" if standing else f" of {n}", n, f"The number of the levels of the shop, as seen from the {n},"
+            ),
             "manual.html",
             position=2 * place,
         )

@@ -17,7 +17,14 @@ from rageval_dagster.benchmark.by_rule.prose import (
 )
 from rageval_dagster.benchmark.by_rule.subjects import noun_phrases
 from rageval_dagster.benchmark.by_rule.terms import AGAIN, MIN_LETTERS, STEM, Term, content_words
-from rageval_dagster.benchmark.by_rule.topics import SPOKEN, Topic, document_topic, section_topic, share_said
+from rageval_dagster.benchmark.by_rule.topics import (
+    MIN_TOPIC_WORDS,
+    SPOKEN,
+    Topic,
+    document_topic,
+    section_topic,
+    share_said,
+)
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.benchmark.wording import CLEAN, noise_kind
 from rageval_dagster.identity import digest
@@ -25,13 +32,14 @@ from rageval_dagster.languages import articles, asked_articles, fixed_questions,
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 from rageval_dagster.text import is_character
 
-REVISION = 21
+REVISION = 22
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
 MIN_NEW_WORDS, MIN_NEW_WORDS_OF_SUBJECT, MIN_NEW_WORDS_OF_SECTION = 3, 4, 5
 """An answer says at least so much that its question does not: more of a name or noun ("ICMPv6 is defined in RFC 4443"),
-and of what opens a section, which often does no more than open it."""
+or of what a list defines ("serverName: The name of the server"), and of what opens a section, which often does no more
+than open it."""
 MAX_WORDS_TO_VERB = 10
 """From a title on: other names and abbreviations stand between them."""
 MIN_ASKED_WORDS = 2
@@ -168,7 +176,7 @@ def _write(passage: Passage, facts: CorpusFacts, seed: int, size: int) -> tuple[
     ]
     source = _Source(passage, own, facts, document_topic(passage, facts), seed, size)
     is_of_changes = passage.chunk.document_id in facts.of_changes
-    for kind in (_asked, _documents) if is_of_changes else (_asked, _documents, _sections, _subjects, _queries):
+    for kind in (_asked, _documents) if is_of_changes else (_asked, _documents, _sections, _subjects, _mentions):
         for item in sorted(kind(source), key=lambda draft: source.draw(draft.question)):
             if _tells_more(item, passage) and _is_sound(item, text):
                 said = _said_by(item, passage)
@@ -202,8 +210,11 @@ def _is_cut(sentence: Sentence, source: "_Source") -> bool:
 
 
 def _tells_more(item: Item, passage: Passage, least: int = MIN_NEW_WORDS) -> bool:
-    asked = set(content_words(item.question, passage.language))
-    return len(set(content_words(item.answers[0], passage.language)) - asked) >= least
+    return len(_new_words(item.question, item.answers[0], passage.language)) >= least
+
+
+def _new_words(asked: str, told: str, language: str | None) -> set[str]:
+    return set(content_words(told, language)) - set(content_words(asked, language))
 
 
 def _asked(source: _Source) -> Iterator[Item]:
@@ -215,7 +226,8 @@ def _asked(source: _Source) -> Iterator[Item]:
             is_told = len(set(content_words(question, source.language))) >= MIN_ASKED_WORDS
             said = content_words(sentence.text, source.language)
             # What takes longer to come to its point answers it later.
-            if is_told and share_said(question, said, source.language) >= SPOKEN:
+            is_said = sentence.is_section or share_said(question, said, source.language) >= SPOKEN
+            if is_told and is_said:
                 yield _item(source.passage, sentence, question, "factual_lookup")
 
 
@@ -254,7 +266,11 @@ def _sections(source: _Source) -> Iterator[Item]:
         return
     named = set(content_words(document.text, language)) if document else set()
     for sentence, said_of, _ in source.own:
-        section = section_topic(sentence.heading, source.passage, source.facts, document) if sentence.opens else None
+        if not (sentence.opens and sentence.heading):
+            continue
+        is_short = sentence.is_section and document and _is_said(sentence.heading, sentence, language)
+        least = 1 if is_short else MIN_TOPIC_WORDS
+        section = section_topic(sentence.heading, source.passage, source.facts, document, least)
         held = set(content_words(section or "", language))
         # Of a title any sentence says something: one that does not define it is as good as others elsewhere.
         is_title = held == named and not entry(section or "")
@@ -262,19 +278,29 @@ def _sections(source: _Source) -> Iterator[Item]:
             continue
         if entry(section) and source.facts.has_own_page(section, source.passage.chunk.document_id):
             continue
-        if not _opens_with(section, sentence, said_of, language):
+        if not (sentence.is_section or _opens_with(section, sentence, said_of, language)):
             continue
         # Every program has its own "--help".
         if section.startswith("--") and not document:
             continue
-        is_enough = not document or named <= held or (source.is_book and source.facts.is_single(section))
+        # Many programs have a "--force", and many chapters a "Cluster setup".
+        is_long = not section.startswith("--") and (entry(section) is not None or len(held) > MIN_TOPIC_WORDS)
+        is_enough = not document or named <= held or (source.is_book and is_long and source.facts.is_single(section))
         question = asked.about if is_enough else asked.in_context
         is_defined = entry(section) is not None
-        section = _as_asked(section, sentence, language)
-        question = question.format(terms=section, topic=document.text if document else "")
+        asked_of = _as_asked(section, sentence, language)
+        question = question.format(terms=asked_of, topic=document.text if document else "")
         item = _item(source.passage, sentence, question, "factual_lookup")
-        if is_defined or _tells_more(item, source.passage, MIN_NEW_WORDS_OF_SECTION):
+        told = [sentence.quote, *sentence.more][-1 if is_defined or sentence.is_section else 0]
+        parts = " ".join(_NAME_PART.findall(section))
+        new = _new_words(f"{section} {parts}", told, language)
+        if len(new) >= (MIN_NEW_WORDS_OF_SUBJECT if is_defined else MIN_NEW_WORDS_OF_SECTION):
             yield item
+
+
+def _is_said(heading: str, sentence: Sentence, language: str | None) -> bool:
+    """Whether what a sentence goes on to tell says every word of a heading."""
+    return share_said(heading, content_words([sentence.quote, *sentence.more][-1], language), language) == 1
 
 
 def _opens_with(topic: str, sentence: Sentence, said_of: Term | None, language: str | None) -> bool:
@@ -347,19 +373,30 @@ def _least(subject: Term, source: _Source) -> int:
     return 1 if is_identifier or (subject.kind == "name" and is_titled) else AGAIN
 
 
-def _queries(source: _Source) -> Iterator[Item]:
-    """What people type who look for a page: its topic, and what one sentence of it names, in its order."""
+def _mentions(source: _Source) -> Iterator[Item]:
+    """What one sentence of a short document names: asked about, or else put as people type who look for a page, with
+    its topic, in its order."""
+    asked = fixed_questions(source.language)
     # Names by the way are many in a longer document.
     for read in source.own if source.size <= SHORT else ():
-        topic = _topic(read[0], source)
+        sentence, subject, _ = read
+        topic = _topic(sentence, source)
         chosen = _search_terms(read, topic, source)
-        is_pinned = any(_is_pin(term) or term == read[1] for term in chosen)
+        pins = [term for term in chosen if _is_pin(term)]
+        alone = next((term for term in pins if _is_alone([term], sentence, topic, source.facts)), None)
+        # What is named once, and is no subject, is named by the way.
+        is_pinned = subject in chosen or any(_is_named_again(term, source.passage) for term in pins)
+        is_dated = is_pinned and any(term.kind == "year" for term in chosen)
+        if asked and topic and alone and not is_dated:
+            if question := _question(alone, sentence, topic, source):
+                yield _item(source.passage, sentence, question, _category([alone]))
+            continue
         # Where no topic is known, the subject stands for it; where those hardly show, what the passage says again.
-        is_about = topic is not None or (len(chosen) > 1 and (read[1] in chosen or not leading(source.language)))
+        is_about = topic is not None or (len(chosen) > 1 and (subject in chosen or not leading(source.language)))
         is_told = is_about and (is_pinned or not leading(source.language))
-        if chosen and is_told and _is_alone(chosen, read[0], topic, source.facts):
+        if chosen and is_told and _is_alone(chosen, sentence, topic, source.facts):
             telling = sorted(chosen, key=lambda term: term.start)
-            yield _item(source.passage, read[0], _as_query(telling, topic, source.language), _category(telling))
+            yield _item(source.passage, sentence, _as_query(telling, topic, source.language), _category(telling))
 
 
 def _as_query(telling: Sequence[Term], topic: Topic | None, language: str | None) -> str:
@@ -426,6 +463,12 @@ def _is_noun(term: Term, source: _Source) -> bool:
 
 def _is_said_again(term: Term, passage: Passage) -> bool:
     return sum(sentence.text.casefold().count(term.text.casefold()) for sentence, *_ in passage.sentences) >= AGAIN
+
+
+def _is_named_again(term: Term, passage: Passage) -> bool:
+    """Whether a passage has the last word of a name, by which it goes on to call what it stands for, again."""
+    last = words(term.text)[-1:]
+    return sum(words(sentence.text).count(*last) for sentence, *_ in passage.sentences) >= AGAIN if last else False
 
 
 def _is_common(term: Term, facts: CorpusFacts) -> bool:

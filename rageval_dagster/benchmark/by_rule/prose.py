@@ -45,8 +45,9 @@ _UNDERLINE = re.compile(r"^\s*([*=\-~^#+\"'`])\1{2,}\s*$")
 _MARKDOWN_HEADING = re.compile(r"^#{1,6}\s+(.+)")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:.*\n)*?---[ \t]*(?:\n|\Z)")
 _LIST_ITEM = re.compile(r"( *)(?:[-*+•]|\d{1,3}[.)])[ \t]+\S")
-_BULLET = re.compile(r" *(?:[-*+•]|\d{1,3}[.)])[ \t]+|^ {2,}")
-_BLOCK = re.compile(r"[^ \n][^\n]*(?:\n[^\n]+)*|(?<=\n) +[^ \n][^\n]*(?:\n[^\n]+)*")
+_BULLET = re.compile(r"^ *(?:[-*+•]|\d{1,3}[.)])[ \t]+|^ {2,}")
+_FILLED = r"[ \t]*[^ \t\n][^\n]*"
+_BLOCK = re.compile(rf"(?:[^ \t\n][^\n]*|(?<=\n){_FILLED})(?:\n{_FILLED})*")
 """A paragraph."""
 _TABLE_ROW = re.compile(r"\s*\|.*\|\s*$|.*\S \| \S.* \| \S")
 _NOISE = re.compile(
@@ -58,7 +59,7 @@ _NOISE = re.compile(
 
 _POINTS = re.compile(r": | = |\b[^\W\d_]+ \d+\.\d|\[[^\]]*\d\]|\[[^\]]+\],|^\[")
 """What introduces something else, code, and references to sections, figures and literature."""
-_GLUED = re.compile(r"[.!?][A-Za-z0-9]", re.ASCII)
+_GLUED = re.compile(r"[.!?][\w<%${*/-]", re.ASCII)
 _SHORT_LINE = re.compile(r"[^\n]{1,30}\n\s*([^\W\d_])")
 """A short line before one that begins anew: the text of a PDF has no blank lines around headings."""
 _IDENTIFIER = re.compile(r"\w\.\w|^[A-Z]{2,}_|^[a-z]")
@@ -123,8 +124,9 @@ class Sentence:
     `opens` is whether it is the first under its heading. Of a heading that is neither an `entry` nor a question another
     has to follow: alone it often introduces a list. `more` are the quote with the next sentence of its paragraph, with
     the next two, and so on, as long as those are plain text: also such as are too short to be asked about themselves.
-    Then with the list that follows, and of the first sentence with the other paragraphs of its section. What is no
-    longer than `announces` only leads up to a list or an example.
+    Then with the list that follows, and of the first sentence with the other paragraphs of its section. `is_section` is
+    whether the longest of them is all that stands under the heading. What is no longer than `announces` only leads up
+    to a list or an example.
     """
 
     quote: str
@@ -132,6 +134,7 @@ class Sentence:
     heading: str | None
     opens: bool = False
     more: tuple[str, ...] = ()
+    is_section: bool = False
     announces: int = 0
 
 
@@ -171,6 +174,7 @@ def sentences(
     found: list[Sentence] = []
     heading: str | None = None
     opens = after_entry = False
+    end = 0
     for block in _blocks(text, furniture, standing):
         if block.strip() == _CUT:
             heading, opens = (None, False) if entry(heading or "") else (heading, opens)
@@ -187,15 +191,20 @@ def sentences(
         pieces = [*_pieces(body, language or "en")]
         for number, quote in enumerate(pieces):
             sentence = " ".join(quote.split())
-            if _is_prose(sentence, language) and quote in text:
-                answers = is_question(heading or "") or entry(heading or "") is not None
-                is_opening = opens and (len(pieces) > 1 or answers)
-                more = [each for each in _continued(body, pieces[number:]) if each in text]
+            start = text.find(quote, end)
+            if start >= 0 and _is_prose(sentence, language):
+                end = start + len(quote)
+                more = [each for each in _continued(body, pieces[number:]) if text.startswith(each, start)]
                 told = (more or [quote])[-1]
-                beyond = _beyond(text, told, furniture, only_list=not is_opening)
-                is_announced = _leads_up(text, quote, told, language, furniture, entry(heading or "") is not None)
+                # As far as an answer may reach.
+                after = [*_BLOCK.finditer(text, start + len(told), start + 2 * MAX_TOLD_CHARACTERS)]
+                beyond, is_end = _beyond(text, start, after, furniture, only_list=not opens)
+                is_section = opens and is_end and _stands_below(heading or "", text[:start])
+                is_opening = opens and (len(pieces) > 1 or is_section or _is_answered(heading or ""))
+                is_own = told != quote and bool(after) and "\n" not in text[start + len(told) : after[0].start()]
+                is_announced = not is_own and _is_led_up_to(after, language, furniture, heading)
                 announces = len(told) if is_announced else 0
-                found.append(Sentence(quote, sentence, heading, is_opening, (*more, *beyond), announces))
+                found.append(Sentence(quote, sentence, heading, is_opening, (*more, *beyond), is_section, announces))
             opens = False
         opens = opens and not body.strip()
     return found
@@ -421,43 +430,66 @@ def _continued(body: str, pieces: Sequence[str]) -> Iterator[str]:
             yield told
 
 
-def _after(text: str, told: str) -> list[re.Match[str]]:
-    """The paragraphs that follow what is told, or what is left of its own, as far as an answer may reach."""
-    begin = text.index(told)
-    return list(_BLOCK.finditer(text, begin + len(told), begin + 2 * MAX_TOLD_CHARACTERS))
-
-
-def _beyond(text: str, told: str, furniture: Collection[str], only_list: bool) -> Iterator[str]:
+def _beyond(
+    text: str, begin: int, after: Sequence[re.Match[str]], furniture: Collection[str], only_list: bool
+) -> tuple[list[str], bool]:
     """What ends with its paragraph, with the list that follows, and so on to the end of its section, each a whole
-    paragraph or list longer."""
-    begin, after = text.index(told), _after(text, told)
+    paragraph or list longer; and whether the last reaches that end, which shows by the next heading.
+
+    Args:
+        begin: where it begins in the text.
+        after: the paragraphs that follow, or what is left of its own.
+    """
+    found: list[str] = []
+    is_told = True
     for number, block in enumerate(after):
         said = block.group()
-        if block.end() - begin > MAX_TOLD_CHARACTERS or not _is_plain_block(said, furniture):
-            return
+        before = after[number - 1].group() if number else ""
         follows = after[number + 1].group() if number + 1 < len(after) else ""
+        if _is_heading(said, before, follows):
+            return found, is_told
+        if block.end() - begin > MAX_TOLD_CHARACTERS or not _is_plain_block(said, furniture):
+            break
         # The next chunk may go on with a list that the chunk ends with.
-        is_whole = bool(follows) and not _is_list(follows) if _is_list(said) else _ends(said)
-        if not (is_whole or _is_list(said) or said.endswith(_COLONS)):
-            return  # the name of what is told next
-        if only_list and not _is_list(said) and is_whole:
-            return
-        if is_whole:
-            yield text[begin : block.end()]
+        is_told = bool(follows) and not _is_list(follows) if _is_list(said) else _ends(said)
+        if not (is_told or _is_list(said) or said.endswith(_COLONS)):
+            break  # the name of what is told next
+        if only_list and not _is_list(said) and is_told:
+            break
+        if is_told:
+            found.append(text[begin : block.end()])
+    return found, False
 
 
-def _leads_up(
-    text: str, quote: str, told: str, language: str | None, furniture: Collection[str], is_entry: bool
+def _is_heading(block: str, before: str, follows: str) -> bool:
+    """Whether a paragraph is a heading, or begins with one: also "2. Installation", the only item far and wide."""
+    is_alone = "\n" not in block and not (_is_list(before) or _is_list(follows))
+    is_numbered = is_alone and _is_list(block) and _NUMBERING.match(block) is not None and _looks_like_title(block)
+    return is_numbered or _split_heading(block)[0] is not None
+
+
+def _stands_below(heading: str, before: str) -> bool:
+    """Whether nothing stands between a heading and what comes behind `before`: no list, no code."""
+    lines = [line for line in before.split("\n") if line.strip()]
+    length = 2 if _UNDERLINE.match("".join(lines[-1:])) else 1
+    return bool(lines) and _split_heading("\n".join(lines[-length:]))[0] == heading
+
+
+def _is_answered(heading: str) -> bool:
+    """Whether one sentence may say all of a heading."""
+    return is_question(heading) or entry(heading) is not None
+
+
+def _is_led_up_to(
+    after: Sequence[re.Match[str]], language: str | None, furniture: Collection[str], heading: str | None
 ) -> bool:
-    """Whether what a paragraph tells from a quote on leads up to a list, or to what stands behind a colon."""
-    after = _after(text, told)
-    if not after:
-        return False
-    said = after[0].group()
-    # What a paragraph of several sentences ends with leads up to more than they tell; an entry's list may be the one
-    # that it stands in.
-    is_own = "\n" not in text[text.index(told) + len(told) : after[0].start()] and told != quote
-    if is_own or line_key(said) in furniture or (is_entry and _DEFINING_ITEM.match(said)):
+    """Whether what follows is a list, or ends with a colon: what stands before leads up to it.
+
+    What a paragraph of several sentences ends with leads up to more than they tell; an entry's list may be the one
+    that it stands in.
+    """
+    said = after[0].group() if after else ""
+    if not said or line_key(said) in furniture or (entry(heading or "") and _DEFINING_ITEM.match(said)):
         return False
     return _is_list(said) or (said.endswith(_COLONS) and len([*_pieces(said, language or "en")]) == 1)
 
@@ -477,8 +509,7 @@ def _is_plain_block(block: str, furniture: Collection[str]) -> bool:
     lines = block.split("\n")
     said = [_BULLET.sub("", line) for line in lines]
     return (
-        _split_heading(block)[0] is None
-        and not any(map(_MARKDOWN_HEADING.match, lines))
+        not any(map(_MARKDOWN_HEADING.match, lines))
         and not any(line_key(line) in furniture or _TABLE_ROW.match(line) or _FENCE.match(line) for line in lines)
         and not any(_CODE_LINE.fullmatch(line) or _NOISE.search(line) or _TORN.search(line) for line in said)
         and not (_is_list(block) and block.endswith(_COLONS))

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from itertools import takewhile
 
 from rageval_dagster.benchmark.by_rule.prose import words
@@ -29,6 +30,7 @@ NOUN_SHARE = 0.2
 """So often a noun stands where nouns alone do."""
 MAX_PHRASE_WORDS = 3
 
+_INTRODUCTION = re.compile(r"[^,;:()]{2,60}, (?=\w)")
 _TOKEN = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*|[^\w\s]")
 _TOKEN_OR_NUMBER = re.compile(rf"{_TOKEN.pattern}|\w+")
 _OF = frozenset("of de del della di do da dos das des du van von der that to dass que che dat".split())
@@ -37,7 +39,8 @@ _LATIN_OR_KATAKANA = re.compile(r"[A-Za-z][A-Za-z0-9]+(?:[ .&+-][A-Za-z0-9]+)*|[
 
 
 def subject(sentence: str, named: Collection[Term], around: Surroundings) -> Term | None:
-    """What a sentence opens with, but for an article; None where it does not show plainly.
+    """What a sentence opens with, but for an article, or a name behind an introduction ("In 1926, Schrödinger ...");
+    None where it does not show plainly.
 
     It is a noun with all that stands before it up to a verb (`languages.verbs`), or up to where the passage goes on
     with a verb another time; else an identifier or a name that no noun follows. A noun that has neither in it has a
@@ -48,6 +51,16 @@ def subject(sentence: str, named: Collection[Term], around: Surroundings) -> Ter
     """
     if 2 * sum(map(is_character, sentence)) > sum(map(str.isalpha, sentence)):
         return _unspaced(sentence, named, around)
+    introduction = _INTRODUCTION.match(sentence)
+    if introduction and verbs(around.language).isdisjoint(words(introduction.group())):
+        start = introduction.end()
+        later = [replace(term, start=term.start - start) for term in named if term.start >= start]
+        found = _opened(sentence[start:], later, around)
+        return replace(found, start=found.start + start) if found and found.kind != "noun" else None
+    return _opened(sentence, named, around)
+
+
+def _opened(sentence: str, named: Collection[Term], around: Surroundings) -> Term | None:
     tokens = [*re.finditer(r"\S+", sentence)]
     if len(tokens) > 1 and tokens[0].group().casefold() in articles(around.language):
         tokens = tokens[1:]

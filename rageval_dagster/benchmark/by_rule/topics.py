@@ -17,6 +17,8 @@ MAX_CHARACTERS = 80
 MAX_DIGITS = 2
 """Of a chapter's number without a point behind it."""
 _LABEL = re.compile(r"[A-ZÀ-ÖØ-Þ]{3,} (?:[A-ZÀ-ÖØ-Þ]{2,} ){0,3}(?=\w)")
+MIN_TOPIC_WORDS = 2
+"""That carry meaning, of a heading that shall tell by itself what stands under it."""
 SPOKEN = 0.5
 """The share of a heading's words that its passage says, or of a file name's that its document says."""
 
@@ -29,9 +31,15 @@ class Topic:
     document_id: str | None
 
 
-def section_topic(heading: str | None, passage: Passage, facts: CorpusFacts, within: Topic | None = None) -> str | None:
-    """The heading, where it tells by itself what stands under it: it defines an option or identifier, or has two words
-    or more that carry meaning and that the passage speaks of.
+def section_topic(
+    heading: str | None,
+    passage: Passage,
+    facts: CorpusFacts,
+    within: Topic | None = None,
+    least: int = MIN_TOPIC_WORDS,
+) -> str | None:
+    """The heading, where it tells by itself what stands under it: it defines an option or identifier, or has the least
+    number of words that carry meaning, and the passage speaks of them.
 
     No other section has it, or of a topic that one document has, no other section of that document.
     """
@@ -39,12 +47,14 @@ def section_topic(heading: str | None, passage: Passage, facts: CorpusFacts, wit
         return None
     if defined := entry(heading):
         return defined if facts.is_single(heading, within.document_id if within else None) else None
-    label = None if heading.isupper() else _LABEL.match(heading)
+    if heading.isupper():
+        return None
+    label = _LABEL.match(heading)
     # "CULTURE Names of releases": what kind of a box it stands on is no part of a heading.
     if label and not any(label.group().strip() in sentence.text for sentence, *_ in passage.sentences):
         heading = heading[label.end() :]
     topic = _within_a_sentence(heading, passage)
-    if not _tells(topic, passage.language) or len(set(content_words(topic, passage.language))) < 2:
+    if not _tells(topic, passage.language) or len(set(content_words(topic, passage.language))) < least:
         return None
     # A line of code or a comment begins in lower case, and the way through a menu is no topic: "File - Print".
     is_line = (topic == heading and topic[:1].islower()) or " - " in topic

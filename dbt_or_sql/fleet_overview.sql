@@ -8,7 +8,9 @@
 -- ones after them. system_note is about any of the systems; verdict is the worst of them all, first
 -- where each is its own baseline. newly_failing counts
 -- the questions that newly fail, each once a system; newly_failing_evaluation_id is the last evaluation in which any
--- does. Retired datasets, and systems that the client's settings do not name any more, do not count.
+-- does. Fewer than five generated questions, which cannot show anything, make no client unclear that has a larger
+-- dataset. Retired
+-- datasets, and systems that the client's settings do not name any more, do not count.
 -- order by: worst_rank
 WITH runs AS (
     SELECT
@@ -22,7 +24,15 @@ WITH runs AS (
         r.foreign_chunks,
         r.unknown_chunks,
         r.system_declared,
-        r.verdict,
+        CASE
+            WHEN r.verdict = 'unclear' AND d.kind = 'generated' AND r.item_count < 5 AND EXISTS (
+                SELECT 1
+                FROM evaluation_runs o
+                JOIN evaluation_datasets e ON e.id = o.dataset_id
+                WHERE o.client_id = r.client_id AND o.newest = TRUE AND e.retired_at IS NULL AND o.item_count >= 5
+            ) THEN NULL
+            ELSE r.verdict
+        END AS verdict,
         r.newly_failing,
         r.finished_at,
         d.name AS dataset_name,

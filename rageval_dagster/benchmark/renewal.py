@@ -261,8 +261,11 @@ def _write(
     # What failed because the model did is asked again; what failed because of the text would fail again. Who asks for a
     # new benchmark may have mended a model whose replies nobody understood.
     again = (MODEL_FAILED, NOT_UNDERSTOOD) if spec.always else (MODEL_FAILED,)
+    outdated = _outdated(db, client_id, spec)
     known = {
-        key: found for key, found in asked.items() if not any(_failed_with(candidate, again) for candidate in found)
+        key: found
+        for key, found in asked.items()
+        if key not in outdated and not any(_failed_with(candidate, again) for candidate in found)
     }
     panel = panel_of(db, store, client_id, dataset, spec, renewal, chunks)
     remaining = panel.remaining()
@@ -322,11 +325,11 @@ def shortage(db: Database, dataset: Dataset) -> str | None:
     # What others wrote, or an earlier version, says nothing of the passages.
     if dataset.kind != "generated" or "passages" not in dataset.stats or dataset.qa_count >= planned_size(dataset):
         return None
-    found = benchmark_storage.list_candidates(db, dataset.client_id, generator=dataset.stats["generator"])
-    reasons = _commonest(each for each in found if each.status in ("failed", "rejected"))
+    drafts = _turned_down(db, dataset.client_id, dataset.stats["generator"])
+    reasons = _commonest(drafts)
     left = dataset.stats["passages_left"]
     why = f"the next renewal tries {left} more" if left else "every passage was tried: add documents"
-    if not left and BY_RULE.keys() & _reasons(found).keys():
+    if not left and BY_RULE.keys() & _reasons(drafts).keys():
         why += ", use a model, or import questions"
     gave = f"{plural(dataset.stats['passages'], 'passage')} gave {dataset.qa_count}"
     said = [
@@ -338,9 +341,25 @@ def shortage(db: Database, dataset: Dataset) -> str | None:
 
 
 def _commonest(drafts: Iterable[Candidate]) -> str:
-    """The commonest reasons; of the rules' without numbers: drafts of passages that changed since are among them."""
+    """The commonest reasons, and how many drafts have each."""
     reasons = Counter(_reasons(drafts)).most_common(MOST_REASONS)
-    return ", or ".join(BY_RULE.get(reason, f"{reason} {count}") for reason, count in reasons)
+    return "; ".join(
+        f"{count} {BY_RULE[reason]}" if reason in BY_RULE else f"{reason} {count}" for reason, count in reasons
+    )
+
+
+def _turned_down(db: Database, client_id: str, generator: str | None) -> list[Candidate]:
+    """The drafts of a generator, or of any, that became no question, of the passages that the corpus has now."""
+    present = {entry.content_key for page in corpus_storage.iter_manifest(db, client_id) for entry in page}
+    found = benchmark_storage.list_candidates(db, client_id, generator=generator)
+    return [each for each in found if each.status in ("failed", "rejected") and each.chunk_key in present]
+
+
+def _outdated(db: Database, client_id: str, spec: BenchmarkSpec) -> set[str]:
+    """The passages that gave no question by rule before the corpus last changed: what else there is decides that, too,
+    such as whether a sentence stands in other documents."""
+    changed = corpus_storage.last_change(db, client_id) if spec.shares is None else None
+    return set() if changed is None else benchmark_storage.failed_before(db, client_id, spec.generator, changed)
 
 
 def _failed_with(candidate: Candidate, reasons: tuple[str, ...]) -> bool:
@@ -378,8 +397,7 @@ def _counted_from(before: int, size: int, expected: int, progress: Progress | No
 
 def no_question(db: Database, client_id: str, generator: str | None = None) -> str:
     """Why a generator, or any of them, has written no question: the number of drafts, and their commonest reasons."""
-    candidates = benchmark_storage.list_candidates(db, client_id, generator=generator)
-    drafts = [each for each in candidates if each.status in ("failed", "rejected")]
+    drafts = _turned_down(db, client_id, generator)
     named = _commonest(drafts)
     return f"of {len(drafts)} drafts none became a question" + (f" ({named})" if named else "")
 

@@ -136,6 +136,7 @@ def say_gate(settings: Settings, db: "Database", judged: "Sequence[Judged]", jun
     Where `junit` is named, it is written there too.
     """
     from rageval_dagster.benchmark.exporting import written_whole
+    from rageval_dagster.gate.decision import deciding
     from rageval_dagster.telling.junit import junit_xml
     from rageval_dagster.telling.verdicts import sentence, verdict_of
 
@@ -149,7 +150,7 @@ def say_gate(settings: Settings, db: "Database", judged: "Sequence[Judged]", jun
         say(f"gate: {of}: {sentence(found)}")
         for kind, line in zip(("warning: ", ""), newly_failing(each), strict=False):
             say(f"  {kind}{line}")
-    verdicts = {each.judgement.verdict for each in judged}
+    verdicts = {each.judgement.verdict for each in deciding(db, judged)}
     if "regressed" in verdicts:
         return GATE_FAILED
     return UNCLEAR if "unclear" in verdicts or verdicts == {None} else 0

@@ -9,6 +9,7 @@ from rageval_dagster.gate.comparison import Pair
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Item, Result
 from rageval_dagster.storage import benchmark as benchmark_storage
+from rageval_dagster.storage import clients as client_storage
 from rageval_dagster.storage import corpus as corpus_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.caches import models_asked
@@ -117,11 +118,11 @@ def documents_between(db: Database, before: Evaluation, now: Evaluation) -> dict
 
 
 def _what_became_of(removed: int, edited: int, unnamed: bool) -> str:
-    """`12 documents are gone, 8 that held evidence were edited`: more may have been, that no question is about."""
+    """`12 documents are gone, 8 that held evidence were edited or cut`: only those that questions are about."""
     if unnamed and removed:
         count = removed + edited
         return f"{plural(count, 'passage')} {'was' if count == 1 else 'were'} removed or edited"
-    was_edited = f"that held evidence {'was' if edited == 1 else 'were'} edited"
+    was_edited = f"that held evidence {'was' if edited == 1 else 'were'} edited or cut"
     if not removed:
         return f"{plural(edited, 'document')} {was_edited}"
     gone = f"{plural(removed, 'document')} {'is' if removed == 1 else 'are'} gone"
@@ -169,7 +170,7 @@ def changes(db: Database, pair: Pair) -> list[Change]:
         said = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         found.append(Change("corpus", f"{said or 'other'} {'chunk' if sum(kinds.values()) == 1 else 'chunks'}"))
     if counts.get("reembedded") and before.versions.index != now.versions.index:
-        found.append(Change("index", f"re-embedded {plural(counts['reembedded'], 'chunk')}"))
+        found.append(Change("index", _reembedded(db, now.client_id, counts)))
     elif before.versions.corpus == now.versions.corpus and before.versions.index != now.versions.index:
         found.append(Change("index", "re-embedded"))
     if before.versions.dataset != now.versions.dataset:
@@ -183,6 +184,15 @@ def changes(db: Database, pair: Pair) -> list[Change]:
     if judged := _judges(db, pair):
         found.append(Change("judge", judged))
     return [replace(change, since=before.id) for change in found]
+
+
+def _reembedded(db: Database, client_id: str, counts: Mapping[str, int]) -> str:
+    """How many chunks have another vector: of several times at most their sum, since the same may be among them."""
+    if counts["reembeddings"] == 1:
+        return f"re-embedded {plural(counts['reembedded'], 'chunk')}"
+    chunks = client_storage.get_client(db, client_id).chunk_count
+    most = min(counts["reembedded"], chunks or counts["reembedded"])
+    return f"re-embedded up to {plural(most, 'chunk')}, {counts['reembeddings']} times"
 
 
 def blamed(

@@ -12,6 +12,7 @@ from rageval_dagster.gate.comparison import side_by_side
 from rageval_dagster.gate.drift import check_judges, drift_change
 from rageval_dagster.gate.held import Held
 from rageval_dagster.gate.history import History, history_of
+from rageval_dagster.gate.nights import LEAST_QUESTIONS
 from rageval_dagster.gate.rescoring import rescore
 from rageval_dagster.gate.spec import DEFAULT_GATE, UNREAD, UNREAD_DROP, GateSpec
 from rageval_dagster.metrics.interface import Metric, Tools
@@ -112,6 +113,23 @@ def judged_newest(db: Database, client_id: str) -> list[Judged]:
     """What became of the evaluations that the newest trigger started, but for those that failed."""
     found = evaluations_of_trigger(db, client_id)
     return [judged_before(db, evaluation) for evaluation in found if evaluation.status != "failed"]
+
+
+def deciding(db: Database, found: Sequence[Judged]) -> list[Judged]:
+    """Those that decide whether the gate is passed.
+
+    A generated dataset of too few questions to show anything is unclear for ever: beside a larger one of its client it
+    decides nothing.
+    """
+    telling = {each.evaluation.client_id for each in found if each.evaluation.item_count >= LEAST_QUESTIONS}
+    return [
+        each
+        for each in found
+        if each.judgement.verdict != "unclear"
+        or each.evaluation.item_count >= LEAST_QUESTIONS
+        or each.evaluation.client_id not in telling
+        or benchmark_storage.get_dataset(db, each.evaluation.dataset_id).kind != "generated"
+    ]
 
 
 def verdict_of(rows: Sequence[MetricComparison], failed: bool) -> Verdict | None:

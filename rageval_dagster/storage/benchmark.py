@@ -128,7 +128,7 @@ def get_sample(db: Database, client_id: str, sample_id: str) -> Sample | None:
 def save_candidates(db: Database, client_id: str, candidates: Sequence[Candidate]) -> None:
     """Stores candidates by their id; of one that is there, status, reasons and difficulty change.
 
-    An item once stored stays; a candidate that failed before may get its item now.
+    An item once stored stays; a candidate that failed before may get its item now, and is then as new.
     """
     now = utc_now()
     rows = [
@@ -149,7 +149,10 @@ def save_candidates(db: Database, client_id: str, candidates: Sequence[Candidate
     ]
 
     def changes(proposed: Any) -> Mapping[str, Any]:
+        kept = qa_candidates.c
         return {
+            # Before the item is set: a MySQL server reads what it set before.
+            "created_at": sa.case((kept.item.is_(None), proposed.created_at), else_=kept.created_at),
             "status": proposed.status,
             "reasons": proposed.reasons,
             "difficulty": proposed.difficulty,
@@ -158,6 +161,18 @@ def save_candidates(db: Database, client_id: str, candidates: Sequence[Candidate
         }
 
     db.upsert(qa_candidates, rows, update=changes)
+
+
+def failed_before(db: Database, client_id: str, generator: str, moment: datetime) -> set[str]:
+    """The chunk keys of a generator's candidates that failed before a moment, and not again since."""
+    columns = qa_candidates.c
+    query = sa.select(columns.chunk_key).where(
+        columns.client_id == client_id,
+        columns.generator == generator,
+        columns.status == "failed",
+        columns.created_at < moment,
+    )
+    return {row.chunk_key for row in db.rows(query)}
 
 
 def list_candidates(

@@ -415,10 +415,17 @@ def finish_change(
     return row.difference
 
 
+def last_change(db: Database, client_id: str) -> datetime | None:
+    """When a scan last found a difference; None where none has."""
+    here = (corpus_changes.c.client_id == client_id, corpus_changes.c.corpus_version != _UNDER_WAY)
+    return db.rows(sa.select(sa.func.max(corpus_changes.c.found_at)).where(*here))[0][0]
+
+
 def changes_between(db: Database, client_id: str, after: datetime, until: datetime) -> dict[str, int]:
     """How many chunks scans found to be added, changed, removed or reembedded later than `after`, at most at `until`.
 
-    A chunk that changed twice counts twice. Empty where no scan found a difference.
+    A chunk that changed twice counts twice; `reembeddings` is how many scans found some reembedded. Empty where no scan
+    found a difference.
     """
     found: Counter[str] = Counter()
     query = sa.select(corpus_changes.c.difference).where(
@@ -429,6 +436,7 @@ def changes_between(db: Database, client_id: str, after: datetime, until: dateti
     )
     for row in db.rows(query):
         found.update(row.difference)
+        found["reembeddings"] += bool(row.difference.get("reembedded"))
     return dict(found)
 
 

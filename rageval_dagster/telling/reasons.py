@@ -63,7 +63,7 @@ _WHY = {
     "SettingsError": "a setting is wrong",
     "StoreError": "the document store could not be read",
     "StoreAwayError": "the document store did not answer",
-    "EmbeddingError": "the embedding model is missing, or does not fit the documents' vectors",
+    "EmbeddingError": "the documents' vectors do not fit the embedding model, or it is missing; its log says more",
     "DatabaseError": "the history database could not be used",
     "DatabaseAwayError": "the history database did not answer",
     "InterruptedRunError": "somebody stopped it",

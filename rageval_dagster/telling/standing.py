@@ -35,7 +35,7 @@ TROUBLES: dict[Trouble, str] = {
     "errors": "not scored",
     "failed_run": "failed run",
     "benchmark": "benchmark fails",
-    "lost_evidence": "documents missing",
+    "lost_evidence": "documents or parts missing",
     "changed_answers": "answers changed",
     "judge_drift": "judge changed",
     "stale": "out of date",

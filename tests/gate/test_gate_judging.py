@@ -244,7 +244,7 @@ def test_runs_of_two_clients_and_unfinished_ones_are_not_compared(db: Database) 
     with pytest.raises(RagevalError, match=r"run \d+ is of client 'acme', run \d+ of 'beta'"):
         compare_runs(db, load_settings({}), acme.evaluation.id, beta.evaluation.id)
     going = open_run(db, make_dataset(db, "acme", ITEMS), "n2")
-    with pytest.raises(RagevalError, match=f"run {going.id} is running"):
+    with pytest.raises(RagevalError, match=f"run {going.id} is not complete"):
         compare_runs(db, load_settings({}), acme.evaluation.id, going.id)
     with pytest.raises(RagevalError, match="only a complete one can be the baseline"):
         accept(db, going, None)

@@ -92,6 +92,19 @@ def test_a_chunk_drawn_once_that_two_documents_hold_is_not_asked_about(loaded: P
     assert reasons.count(("stands_elsewhere",)) == 1
 
 
+def test_a_passage_is_asked_about_once_no_other_document_holds_its_sentences(loaded: Project) -> None:
+    spec, rows = spec_of(loaded), documents("lighthouse")
+    copies = [{**row, "id": f"copy of {row['id']}"} for row in rows]
+    loaded.ingest("acme", [*rows, *copies])
+    report = renew(loaded, spec)
+    assert current_datasets(loaded.database(), "acme") == []
+    none = "of 24 drafts none became a question (16 have only sentences that are in other documents, too; 8 have too"
+    assert none in report.reason
+    loaded.ingest("acme", rows)
+    renew(loaded, spec)
+    assert items_of(loaded)
+
+
 def test_a_retired_question_is_asked_again_once_its_quote_is_back(loaded: Project) -> None:
     spec = spec_of(loaded, always=True)
     renew(loaded, spec)

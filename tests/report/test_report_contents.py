@@ -101,8 +101,8 @@ def test_what_changed_names_documents_and_questions(sqlite_db: Database) -> None
     ("there", "said", "names"),
     [
         (0, "20 documents are gone", "doc-0, doc-1, doc-10"),
-        (8, "12 documents are gone, 8 that held evidence were edited", "doc-10, doc-11, doc-12"),
-        (20, "20 documents that held evidence were edited", "Rules 0, Rules 1, Rules 10"),
+        (8, "12 documents are gone, 8 that held evidence were edited or cut", "doc-10, doc-11, doc-12"),
+        (20, "20 documents that held evidence were edited or cut", "Rules 0, Rules 1, Rules 10"),
     ],
 )
 def test_lost_evidence_tells_what_became_of_the_documents_and_names_some(

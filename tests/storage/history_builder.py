@@ -10,7 +10,7 @@ from rageval_dagster.records import Answer, Evidence, Hit, Item, Outcome
 from rageval_dagster.storage import benchmark, clients, comparisons, evaluations
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
-from rageval_dagster.storage.benchmark import Dataset
+from rageval_dagster.storage.benchmark import Dataset, DatasetKind
 from rageval_dagster.storage.comparisons import MetricComparison
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, Versions
@@ -37,10 +37,12 @@ def make_items(count: int, prefix: str = "question") -> list[Item]:
     ]
 
 
-def make_dataset(db: Database, client: str, items: Sequence[Item], name: str = "human") -> Dataset:
+def make_dataset(
+    db: Database, client: str, items: Sequence[Item], name: str = "human", kind: DatasetKind = "imported"
+) -> Dataset:
     clients.ensure_client(db, client)
     return benchmark.save_dataset(
-        db, client, name, "imported", items, "test", corpus_version=None, valid=True, rule_failures={}, stats={}
+        db, client, name, kind, items, "test", corpus_version=None, valid=True, rule_failures={}, stats={}
     )
 
 

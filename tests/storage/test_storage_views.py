@@ -20,12 +20,14 @@ from history_builder import (
 )
 
 from rageval_dagster.errors import DatabaseError
+from rageval_dagster.gate.decision import deciding, judged_before
 from rageval_dagster.records import Outcome
 from rageval_dagster.storage import clients
 from rageval_dagster.storage import scores as score_storage
-from rageval_dagster.storage.benchmark import Dataset
+from rageval_dagster.storage.benchmark import Dataset, DatasetKind
 from rageval_dagster.storage.comparisons import Judgement, Verdict, save_judgement
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.evaluations import evaluations_of_trigger
 from rageval_dagster.storage.incidents import Finding, open_all
 from rageval_dagster.storage.tables import benchmark_items
 from rageval_dagster.storage.types import utc_now
@@ -174,6 +176,30 @@ def test_the_gravest_dataset_is_shown_then_the_one_with_most_questions(db: Datab
     assert shown() == ("many", 45, "passed", 0.8), "no first run, since the baseline is of the name"
     record(db, many, "n5", {"mine": 1.0})
     assert shown() == ("many", 45, "passed", None), "whatever was measured"
+
+
+def test_a_few_generated_questions_make_no_client_unclear_that_has_a_larger_dataset(db: Database) -> None:
+    def verdict_with(count: int, kind: DatasetKind, client: str) -> str:
+        own, few = (
+            make_dataset(db, client, make_items(45), "own"),
+            make_dataset(db, client, make_items(count), "few", kind),
+        )
+        save_judgement(db, record(db, own, "n1", {MRR: 0.5}), Judgement("passed", 1, (), ()))
+        save_judgement(db, record(db, few, "n1", {MRR: 0.5}), Judgement("unclear", 1, (), ()))
+        latest = [judged_before(db, each) for each in evaluations_of_trigger(db, client)]
+        [row] = read_view(db, "fleet_overview", client_id=client)
+        # As the exit code of --gate says.
+        decided = {each.judgement.verdict for each in deciding(db, latest)}
+        assert decided == ({"passed"} if row["verdict"] == "passed" else {"passed", "unclear"})
+        return row["verdict"]
+
+    assert verdict_with(4, "generated", "a") == "passed"
+    assert verdict_with(5, "generated", "b") == "unclear"
+    assert verdict_with(4, "imported", "c") == "unclear", "who chose four questions wants to know"
+    dataset = make_dataset(db, "d", make_items(4), "few", "generated")
+    save_judgement(db, record(db, dataset, "n1", {MRR: 0.5}), Judgement("unclear", 1, (), ()))
+    [row] = read_view(db, "fleet_overview", client_id="d")
+    assert row["verdict"] == "unclear"
 
 
 def test_questions_that_newly_fail_are_counted_over_a_client_s_systems(db: Database) -> None:

@@ -39,6 +39,7 @@ def status(
     from rageval_dagster.app.report import note_left_behind
     from rageval_dagster.storage.corpus import document_names
     from rageval_dagster.storage.incidents import open_incidents
+    from rageval_dagster.storage.standing import lately_failing
     from rageval_dagster.storage.views import read_view
     from rageval_dagster.telling.reasons import reason
     from rageval_dagster.telling.standing import client_standings, gone_of_clients
@@ -49,7 +50,8 @@ def status(
     note_left_behind(settings, db, say)
     incidents = open_incidents(db, None if client is None else [client])
     gone = gone_of_clients(db, settings, client)
-    found = client_standings(read_view(db, "fleet_overview", client_id=client), incidents, settings, gone)
+    overview, lately = read_view(db, "fleet_overview", client_id=client), lately_failing(db, client)
+    found = client_standings(overview, incidents, settings, gone, lately)
     if as_json:
         names = ("kind", "subject", "opened_at", "opening_told_at", "evaluation_id", "run_id", "details")
         told: dict[str, list[dict[str, Any]]] = defaultdict(list)

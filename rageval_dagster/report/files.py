@@ -18,7 +18,7 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.incidents import open_incidents
-from rageval_dagster.storage.standing import recent_means
+from rageval_dagster.storage.standing import lately_failing, recent_means
 from rageval_dagster.storage.views import read_view
 from rageval_dagster.telling.links import FLEET_FILE, report_file, report_path
 from rageval_dagster.telling.standing import client_standings, gone_of_clients
@@ -55,7 +55,8 @@ def write_fleet_report(db: Database, settings: Settings) -> Path:
     there = _names(folder)
     with_report = {row["client_id"] for row in overview if report_file(row["client_id"]) in there}
     path = folder / FLEET_FILE
-    clients = client_standings(overview, open_incidents(db), settings, gone_of_clients(db, settings))
+    gone, lately = gone_of_clients(db, settings), lately_failing(db)
+    clients = client_standings(overview, open_incidents(db), settings, gone, lately)
     shown = {each.row["client_id"]: each.metric for each in clients}
     recent = recent_means(db, {client: metric for client, (metric, _, _) in shown.items() if metric is not None})
     # Of several datasets and systems the one whose number stands in the row.

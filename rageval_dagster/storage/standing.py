@@ -1,6 +1,6 @@
 """How clients stand: their newest evaluations with what their comparison found, their current datasets, and when."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -190,6 +190,23 @@ def newest_changes(db: Database, client_id: str | None = None) -> list[tuple[str
         for client, id, system, changes in map(tuple, db.rows(query))
         if changes
     ]
+
+
+def lately_failing(db: Database, client_id: str | None = None) -> dict[str, int]:
+    """{client: how many questions newly fail} in the newest complete evaluations of one client or (None) of all, and
+    did not in the evaluation before; none where there are none. Retired datasets do not count."""
+    runs, before = evaluation_runs.c, evaluation_runs.alias()
+    joined = evaluation_runs.join(evaluation_datasets, evaluation_datasets.c.id == runs.dataset_id).outerjoin(
+        before, before.c.id == runs.previous_id
+    )
+    query = sa.select(runs.client_id, runs.newly_failing, before.c.newly_failing.label("known")).select_from(joined)
+    query = query.where(runs.newest == sa.true(), evaluation_datasets.c.retired_at.is_(None))
+    if client_id is not None:
+        query = query.where(runs.client_id == client_id)
+    found: Counter[str] = Counter()
+    for row in db.rows(query):
+        found[row.client_id] += len(set(row.newly_failing or ()) - set(row.known or ()))
+    return {client: count for client, count in found.items() if count}
 
 
 def dataset_verdicts(db: Database, client_ids: Iterable[str]) -> list[DatasetVerdict]:

@@ -47,7 +47,8 @@ TROUBLES: dict[Trouble, str] = {
 class Standing:
     """A client: its row of fleet_overview, its open incidents, and what is wrong with it, the gravest first.
 
-    `gone` is what its documents lost that no incident is about, with the evaluation that found it. The metric's change
+    `gone` is what its documents lost that no incident is about, with the evaluation that found it; `lately` is how many
+    questions newly fail that did not in the evaluation before. The metric's change
     is against the baseline where that regressed, None where that is unclear, else since the evaluation before; no
     metric of the gate shows that answers changed.
     """
@@ -57,6 +58,7 @@ class Standing:
     troubles: Sequence[Trouble]
     verdict: str
     gone: tuple[int, Change] | None = None
+    lately: int = 0
 
     @property
     def gravity(self) -> int:
@@ -67,10 +69,10 @@ class Standing:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether nothing is surely wrong, but a metric may have fallen, or a question newly fails or lost its
+        """Whether nothing is surely wrong, but a metric may have fallen, or a question lately began to fail or lost its
         evidence."""
         lost = self.gone is not None and self.gone[1].worse
-        return not self.troubles and bool(self.row["verdict"] == "unclear" or self.row["newly_failing"] or lost)
+        return not self.troubles and bool(self.row["verdict"] == "unclear" or self.lately or lost)
 
     @property
     def metric(self) -> tuple[str | None, float | None, float | None]:
@@ -102,8 +104,14 @@ def client_standings(
     incidents: Sequence[Incident],
     settings: Settings,
     gone: Mapping[str, tuple[int, Change]],
+    lately: Mapping[str, int],
 ) -> list[Standing]:
-    """The clients of fleet_overview, worst first, see `Standing.gravity`; `gone` is of `gone_of_clients`."""
+    """The clients of fleet_overview, worst first, see `Standing.gravity`.
+
+    Args:
+        gone: of `gone_of_clients`.
+        lately: of `lately_failing`.
+    """
     evaluated = {row["client_id"]: row["evaluated_at"] for row in overview}
     of_client: dict[str, list[Incident]] = defaultdict(list)
     for each in incidents:
@@ -116,7 +124,8 @@ def client_standings(
         tone = tone_of_client(row, allowed)
         calm = TONES[tone] if tone is not None else "not judged" if row["evaluations"] else "not evaluated"
         said = ", ".join(TROUBLES[each] for each in troubles) or calm
-        found.append(Standing(row, opened, troubles, said, gone.get(row["client_id"])))
+        client_id = row["client_id"]
+        found.append(Standing(row, opened, troubles, said, gone.get(client_id), lately.get(client_id, 0)))
     return sorted(found, key=lambda each: each.gravity)
 
 

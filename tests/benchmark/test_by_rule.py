@@ -943,7 +943,7 @@ def test_the_signature_that_follows_another_one_is_no_field_of_it() -> None:
 
 
 def test_where_a_passage_is_cut_behind_its_first_sentence_the_next_one_is_asked_about() -> None:
-    first = "Creating a stash file\n\nA stash file lets the server of the town open its locked database alone."
+    first = "Stash file server\n\nA stash file lets the server of the town open its locked database alone."
     more = f"{first} The `stash` command writes it for a ship."
     cut = [Chunk("a", f"All is well here.\n\n{first}", "d", 1, 1), Chunk("b", f"{more}\n\nAll is well.", "d", 1, 2)]
     assert [candidate.status for candidate in generate(cut, 0)] == ["failed", "new"]
@@ -959,13 +959,13 @@ def test_where_a_passage_is_cut_behind_its_first_sentence_the_next_one_is_asked_
 )
 def test_a_heading_keeps_its_grammar_in_quotation_marks(heading: str, asked: str) -> None:
     told = "Der Laderaum der Fähre ist groß und fasst zwanzig schwere Lastwagen, die sie über den breiten Fjord trägt."
-    text = f"{heading}\n\n{told} Im Winter fährt sie nur am Morgen, weil das Eis am Ufer dick ist."
+    text = f"{heading}\n\n{told} Im Winter beladen ihn die Leute nur am Morgen, weil das Eis dick ist."
     assert questions([Chunk("a", text, "9fc13192e660", position=7)]) == {asked}
 
 
 def test_an_answer_goes_on_to_the_end_of_its_section() -> None:
     told = "A stash file lets the server of the town open its locked database alone. The `stash` command writes it."
-    chunk = Chunk("a", f"Creating a stash file\n{told} Read once.\n\nIt is kept in the folder.", "book.pdf", 1, 9)
+    chunk = Chunk("a", f"Stash file server\n{told} Read once.\n\nIt is kept in the folder.", "book.pdf", 1, 9)
 
     def answer(text: str) -> str:
         (item,) = items(generate([replace(chunk, text=text)], 0))
@@ -1162,3 +1162,45 @@ def test_what_each_of_many_documents_says_of_itself_is_asked_of_none() -> None:
 def test_a_line_with_the_mark_of_a_link_that_many_chunks_have_ends_what_is_said_of_another() -> None:
     text = "ChannelType\n\ndurable¶\n\nDurable exchanges remain active when the server is started again."
     assert [each.heading for each in sentences(text, furniture={"durable¶"})] == [None]
+
+
+@pytest.mark.parametrize(
+    ("heading", "told", "asked"),
+    [
+        ("Harbour lights", "By night the crew of the old ferry sees two lights that stand in the harbour.", True),
+        ("Harbour lights", "By night the crew of the old ferry sees two lamps that stand in the harbour.", False),
+        ("The harbour server is not running", "The server of the harbour is running by night for the old crew.", False),
+        ("Harbour file: %1", "The file of the harbour is opened by night for the whole crew of the old ferry.", False),
+        ("Harbour|Ferry file -r -w", "The harbour file of the ferry is read by night for the r of the old w.", False),
+    ],
+)
+def test_a_section_is_asked_about_where_its_answer_is_all_of_it_and_says_its_heading(
+    heading: str, told: str, asked: bool
+) -> None:
+    text = f"# {heading}\n\n{told} It is seen by all.\n\n# Others\n\nMore of that."
+    assert bool(questions([Chunk("a", text, "book.md", position=3)])) == asked
+    # Whether the next chunk goes on with it does not show.
+    cut = text.partition("\n\n# Others")[0]
+    assert not questions([Chunk("a", cut, "book.md", position=3)])
+
+
+def test_what_a_heading_asks_is_answered_by_all_of_its_section() -> None:
+    text = "# How do I rename the ferry?\n\nThere is nothing special about it, just paint another word on both sides."
+    chunk = Chunk("a", f"{text} Then wait.\n\n# Others\n\nMore of that.", "book.md", position=3)
+    (item,) = items(generate([chunk], 0))
+    assert (item.question, item.answers[0][-10:]) == ("How do I rename the ferry?", "Then wait.")
+    assert not items(generate([replace(chunk, text=text)], 0)), "the next chunk may say more"
+
+
+def test_the_next_heading_of_a_pdf_is_no_part_of_an_answer() -> None:
+    told = "The crane lamp is lit by the crew of the ferry in summer, and shows ships the way at night."
+    for heading in ("10.4.1 Other lamps of the harbour.", "--with-lamp=<n>\nLights it by night."):
+        text = f"Crane Lamp\n{told} It is old.\n{heading} All ships see it."
+        (item,) = items(generate([Chunk("a", text, "harbour.pdf", position=3)], 0))
+        assert item.answers[0] == f"{told} It is old."
+
+
+def test_a_name_behind_an_introduction_is_a_subject() -> None:
+    text = "In the winter of 1926, Ann Lee was made the master of the old harbour for all. The ferries had a hard time."
+    (item,) = items(generate([Chunk("a", text, "1", title="Harbour Rules")], 0))
+    assert item.question == "What should I know about Ann Lee in the context of “Harbour Rules”?"

@@ -394,7 +394,7 @@ def test_documents_that_are_gone_are_told_whatever_the_verdict(
     assert said in found.sentence
     assert f"{said}. Such as: {', '.join(away[:3])}" in page
     assert ("May ship, if the documents were meant to change" in page) is not bool(wrong)
-    [standing] = client_standings(read_view(db, "fleet_overview"), [], settings, gone_of_clients(db, settings))
+    [standing] = client_standings(read_view(db, "fleet_overview"), [], settings, gone_of_clients(db, settings), {})
     assert standing.is_doubtful is (bool(lost) and not wrong)
     assert f"{said}." in fleet_page([standing])
     shown = run_metadata(db, [report_of(db, judged.evaluation)], [verdict], ReportLinks(None), SPEC)

@@ -659,7 +659,7 @@ def test_other_answers_are_an_incident_until_they_are_as_before_or_accepted(db: 
     night("n2", 0.1)
     [incident] = open_incidents(db)
     assert incident.kind == "changed_answers"
-    [client] = client_standings(read_view(db, "fleet_overview"), [incident], settings, {})
+    [client] = client_standings(read_view(db, "fleet_overview"), [incident], settings, {}, {})
     assert (client.verdict, client.gravity) == ("answers changed", 1)
     assert client.metric == (None, None, None)
     said = "A drop of the answers' overlap with the expected ones by 0.50, and no judge model says whether the answers"

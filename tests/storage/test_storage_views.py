@@ -29,6 +29,7 @@ from rageval_dagster.storage.comparisons import Judgement, Verdict, save_judgeme
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import evaluations_of_trigger
 from rageval_dagster.storage.incidents import Finding, open_all
+from rageval_dagster.storage.standing import lately_failing
 from rageval_dagster.storage.tables import benchmark_items
 from rageval_dagster.storage.types import utc_now
 from rageval_dagster.storage.view_sources import view_names
@@ -220,12 +221,16 @@ def test_questions_that_newly_fail_are_counted_over_a_client_s_systems(db: Datab
     assert row() == (0, None)
     last = judged("n2", "dense", ("one", "two", "three"))
     judged("n2", "bm25", ())
-    assert row() == (3, last)
+    assert (row(), lately_failing(db)) == ((3, last), {"acme": 3})
     last = judged("n3", "bm25", ("one",))
-    assert row() == (4, last)
-    judged("n4", "dense", ())
-    judged("n4", "bm25", ())
-    assert row() == (0, None)
+    assert (row(), lately_failing(db)) == ((4, last), {"acme": 4})
+    judged("n4", "dense", ("one", "four"))
+    last = judged("n4", "bm25", ("one",))
+    assert (row(), lately_failing(db, "acme")) == ((3, last), {"acme": 1}), "those that failed before are no news"
+    judged("n5", "dense", ())
+    judged("n5", "bm25", ())
+    assert (row(), lately_failing(db)) == ((0, None), {})
+    assert lately_failing(db, "other") == {}
 
 
 def test_systems_that_the_settings_no_longer_name_do_not_count(history: Database) -> None:

@@ -219,9 +219,12 @@ def _new_words(asked: str, told: str, language: str | None) -> set[str]:
 
 def _asked(source: _Source) -> Iterator[Item]:
     """A heading that is a question itself, as in a list of frequent ones, and what is said first under it."""
-    for sentence, *_ in source.own:
+    for sentence, *_ in source.passage.sentences:
         heading = sentence.heading or ""
-        if sentence.opens and is_question(heading) and source.facts.is_single(heading):
+        # "There is ..." points at what is asked.
+        is_plain = sentence.is_section or not hangs(sentence.text, source.language)
+        is_own = is_plain and wording(sentence.text) not in source.facts.repeated
+        if sentence.opens and is_own and is_question(heading) and source.facts.is_single(heading):
             question = _BEFORE_QUESTION.sub("", without_number(heading)).strip()
             is_told = len(set(content_words(question, source.language))) >= MIN_ASKED_WORDS
             said = content_words(sentence.text, source.language)
@@ -266,11 +269,7 @@ def _sections(source: _Source) -> Iterator[Item]:
         return
     named = set(content_words(document.text, language)) if document else set()
     for sentence, said_of, _ in source.own:
-        if not (sentence.opens and sentence.heading):
-            continue
-        is_short = sentence.is_section and document and _is_said(sentence.heading, sentence, language)
-        least = 1 if is_short else MIN_TOPIC_WORDS
-        section = section_topic(sentence.heading, source.passage, source.facts, document, least)
+        section = section_topic(sentence.heading, source.passage, source.facts, document) if sentence.opens else None
         held = set(content_words(section or "", language))
         # Of a title any sentence says something: one that does not define it is as good as others elsewhere.
         is_title = held == named and not entry(section or "")
@@ -279,6 +278,9 @@ def _sections(source: _Source) -> Iterator[Item]:
         if entry(section) and source.facts.has_own_page(section, source.passage.chunk.document_id):
             continue
         if not (sentence.is_section or _opens_with(section, sentence, said_of, language)):
+            continue
+        # Of those that read 315 questions, they called 10 % bad where the answer says all of the heading, else 20 %.
+        if not (entry(section) or _is_said(section, sentence, language)):
             continue
         # Every program has its own "--help".
         if section.startswith("--") and not document:
@@ -300,7 +302,12 @@ def _sections(source: _Source) -> Iterator[Item]:
 
 def _is_said(heading: str, sentence: Sentence, language: str | None) -> bool:
     """Whether what a sentence goes on to tell says every word of a heading."""
-    return share_said(heading, content_words([sentence.quote, *sentence.more][-1], language), language) == 1
+    said = set(content_words([sentence.quote, *sentence.more][-1], language))
+    # "files" by "file".
+    return all(
+        any(each.startswith(word) or word.startswith(each) for each in said)
+        for word in content_words(heading, language)
+    )
 
 
 def _opens_with(topic: str, sentence: Sentence, said_of: Term | None, language: str | None) -> bool:
@@ -385,7 +392,7 @@ def _mentions(source: _Source) -> Iterator[Item]:
         pins = [term for term in chosen if _is_pin(term)]
         alone = next((term for term in pins if _is_alone([term], sentence, topic, source.facts)), None)
         # What is named once, and is no subject, is named by the way.
-        is_pinned = subject in chosen or any(_is_named_again(term, source.passage) for term in pins)
+        is_pinned = any(term == subject or _is_named_again(term, source.passage) for term in pins)
         is_dated = is_pinned and any(term.kind == "year" for term in chosen)
         if asked and topic and alone and not is_dated:
             if question := _question(alone, sentence, topic, source):

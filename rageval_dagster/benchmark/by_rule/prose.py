@@ -419,7 +419,8 @@ def _continued(body: str, pieces: Sequence[str]) -> Iterator[str]:
     for number, piece in enumerate(pieces):
         start = body.find(piece, end)
         is_plain = _ends(piece) and _is_whole(piece) and not (_NOISE.search(piece) or _TORN.search(piece))
-        is_plain = is_plain and not any(map(_MARKDOWN_HEADING.match, piece.split("\n")))
+        lines = piece.split("\n")
+        is_plain = is_plain and not any(map(_begins_another, lines))
         end = start + len(piece)
         if not is_plain or end - begin > MAX_TOLD_CHARACTERS:
             return
@@ -509,13 +510,20 @@ def _is_plain_block(block: str, furniture: Collection[str]) -> bool:
     lines = block.split("\n")
     said = [_BULLET.sub("", line) for line in lines]
     return (
-        not any(map(_MARKDOWN_HEADING.match, lines))
+        not any(map(_begins_another, lines))
         and not any(line_key(line) in furniture or _TABLE_ROW.match(line) or _FENCE.match(line) for line in lines)
         and not any(_CODE_LINE.fullmatch(line) or _NOISE.search(line) or _TORN.search(line) for line in said)
         and not (_is_list(block) and block.endswith(_COLONS))
         and not _defines(block)
         and _is_whole(block)
     )
+
+
+def _begins_another(line: str) -> bool:
+    """Whether a line of a paragraph begins something else: the text of a PDF has no blank lines around headings, and
+    around what is defined next."""
+    is_heading = _MARKDOWN_HEADING.match(line) or _NUMBERED.match(line.lstrip())
+    return is_heading is not None or entry(clean_heading(line)) is not None
 
 
 def _is_prose(sentence: str, language: str | None) -> bool:

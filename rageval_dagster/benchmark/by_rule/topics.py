@@ -9,7 +9,7 @@ from functools import lru_cache
 from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, Passage, file_name
 from rageval_dagster.benchmark.by_rule.prose import entry, without_number, words
 from rageval_dagster.benchmark.by_rule.terms import content_words, in_lower_case
-from rageval_dagster.languages import articles, stop_words
+from rageval_dagster.languages import articles, stop_words, verbs
 from rageval_dagster.text import is_character
 
 MAX_WORDS = 8
@@ -31,15 +31,9 @@ class Topic:
     document_id: str | None
 
 
-def section_topic(
-    heading: str | None,
-    passage: Passage,
-    facts: CorpusFacts,
-    within: Topic | None = None,
-    least: int = MIN_TOPIC_WORDS,
-) -> str | None:
-    """The heading, where it tells by itself what stands under it: it defines an option or identifier, or has the least
-    number of words that carry meaning, and the passage speaks of them.
+def section_topic(heading: str | None, passage: Passage, facts: CorpusFacts, within: Topic | None = None) -> str | None:
+    """The heading, where it tells by itself what stands under it: it defines an option or identifier, or has two words
+    or more that carry meaning and that the passage speaks of.
 
     No other section has it, or of a topic that one document has, no other section of that document.
     """
@@ -54,10 +48,13 @@ def section_topic(
     if label and not any(label.group().strip() in sentence.text for sentence, *_ in passage.sentences):
         heading = heading[label.end() :]
     topic = _within_a_sentence(heading, passage)
-    if not _tells(topic, passage.language) or len(set(content_words(topic, passage.language))) < least:
+    if not _tells(topic, passage.language) or len(set(content_words(topic, passage.language))) < MIN_TOPIC_WORDS:
         return None
     # A line of code or a comment begins in lower case, and the way through a menu is no topic: "File - Print".
     is_line = (topic == heading and topic[:1].islower()) or " - " in topic
+    # "The server is not running" is a message.
+    is_sentence = not stop_words(passage.language).isdisjoint(verbs(passage.language).intersection(words(topic)))
+    is_line = is_line or is_sentence or re.search(r"[%|]| -\w", topic) is not None
     # "a directory or path" is a label in a list.
     opening, _, rest = topic.partition(" ")
     is_line = is_line or (rest.islower() and opening in articles(passage.language))

@@ -4,6 +4,7 @@ import shlex
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from rageval_dagster.benchmark.coverage import LACKS
 from rageval_dagster.benchmark.due import BenchmarkSpec, specs_of
 from rageval_dagster.benchmark.renewal import shortage
 from rageval_dagster.corpus.store import open_store
-from rageval_dagster.errors import InterruptedRunError, RagevalError, SettingsError
+from rageval_dagster.errors import InterruptedRunError, RagevalError, SettingsError, StoreError
 from rageval_dagster.evaluation.forecast import forecast
 from rageval_dagster.evaluation.leaks import Stray, stray_chunks, words_of
 from rageval_dagster.evaluation.request import check_metrics, check_systems
@@ -295,7 +296,7 @@ def look_at(settings: Settings, db: Database, report: EvaluationReport, just_mad
         failures=failures(db, evaluation),
         metric_failures=by_metric,
         too_many=[name for name in by_metric if name in too_many],
-        leaked=stray_chunks(db, [evaluation], "foreign"),
+        leaked=stray_chunks(db, [evaluation], "foreign", lambda: _clients_of_store(settings)),
         scored_before={each.metric_id: each.n_scored for each in before},
         lost=sum(not LACKS.isdisjoint(reasons) for reasons in flagged.values()),
         flagged=len(flagged),
@@ -305,6 +306,13 @@ def look_at(settings: Settings, db: Database, report: EvaluationReport, just_mad
         reused=answers_before(db, evaluation) if just_made else None,
         recovered_from=recovered and recovered.verdict,
     )
+
+
+def _clients_of_store(settings: Settings) -> set[str]:
+    """Those that the document store knows; none where it does not answer."""
+    with suppress(StoreError):
+        return set(open_store(settings).clients())
+    return set()
 
 
 def evaluation_json(settings: Settings, found: Found) -> dict[str, Any]:

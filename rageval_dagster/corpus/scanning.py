@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from rageval_dagster.corpus.manifest import Leaving, Manifest, fingerprint
 from rageval_dagster.corpus.store import ChromaStore
 from rageval_dagster.corpus.word_runs import RunHasher, words
-from rageval_dagster.errors import RagevalError, RedactionError, SettingsError
+from rageval_dagster.errors import RedactionError, SettingsError
 from rageval_dagster.identity import digest
 from rageval_dagster.records import Chunk, Progress
 from rageval_dagster.storage.clients import ensure_client, list_clients, record_scan
@@ -135,8 +135,6 @@ def hash_unscanned(db: Database, store: ChromaStore) -> None:
     unseen = {each for each in set(store.clients()) - scanned if not looks.get(holder_of(key, each))}
     for client_id in sorted(unseen - left_alone(db, unseen)):
         holder = holder_of(key, client_id)
-        with suppress(RagevalError):  # a name that no database keeps apart has no row
-            ensure_client(db, client_id)  # so that a leak of its words can name it
         note_look(db, holder, complete=False)
         with suppress(SettingsError, RedactionError):
             for page in store.scan(client_id, with_vectors=False):

@@ -1,6 +1,6 @@
 """What a system returned that is not the client's: another client's words are a leak, nobody's chunks unknown."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rageval_dagster.identity import digest
@@ -37,10 +37,16 @@ class Stray:
     clients: tuple[str, ...] = ()
 
 
-def stray_chunks(db: Database, evaluations: Sequence[Evaluation], owner: Owner) -> list[Stray]:
+def stray_chunks(
+    db: Database, evaluations: Sequence[Evaluation], owner: Owner, others: Callable[[], Iterable[str]] = tuple
+) -> list[Stray]:
     """The chunks and answers of these evaluations that are `foreign`, or `unknown`, each once a question.
 
     What several clients hold, and this one does not, counts as unknown.
+
+    Args:
+        others: gives more clients that may have a name, such as those of the store that no scan has seen; asked only
+            where the history knows none.
     """
     counted = _COUNTED[owner]
     found: dict[tuple[int, str, str, tuple[int, ...]], None] = {}
@@ -56,6 +62,8 @@ def stray_chunks(db: Database, evaluations: Sequence[Evaluation], owner: Owner) 
         return []
     key = hash_key(db)
     names = {holder_of(key, each.client_id): each.client_id for each in list_clients(db)}
+    if not names.keys() >= {each for *_, holders in found for each in holders}:
+        names |= {holder_of(key, each): each for each in others()}
     return [
         Stray(evaluation_id, item_id, what, tuple(sorted(names[each] for each in holders if each in names)))
         for evaluation_id, item_id, what, holders in found

@@ -325,11 +325,15 @@ def shortage(db: Database, dataset: Dataset) -> str | None:
     # What others wrote, or an earlier version, says nothing of the passages.
     if dataset.kind != "generated" or "passages" not in dataset.stats or dataset.qa_count >= planned_size(dataset):
         return None
-    drafts = _turned_down(db, dataset.client_id, dataset.stats["generator"])
-    reasons = _commonest(drafts)
+    found = benchmark_storage.list_candidates(db, dataset.client_id, generator=dataset.stats["generator"])
+    reasons = ", or ".join(
+        # Drafts of passages that changed since are among those of rules.
+        BY_RULE.get(reason, f"{reason} {count}")
+        for reason, count in _commonest(each for each in found if each.status in ("failed", "rejected"))
+    )
     left = dataset.stats["passages_left"]
     why = f"the next renewal tries {left} more" if left else "every passage was tried: add documents"
-    if not left and BY_RULE.keys() & _reasons(drafts).keys():
+    if not left and BY_RULE.keys() & _reasons(found).keys():
         why += ", use a model, or import questions"
     gave = f"{plural(dataset.stats['passages'], 'passage')} gave {dataset.qa_count}"
     said = [
@@ -340,12 +344,9 @@ def shortage(db: Database, dataset: Dataset) -> str | None:
     return "; ".join(filter(None, said))
 
 
-def _commonest(drafts: Iterable[Candidate]) -> str:
+def _commonest(drafts: Iterable[Candidate]) -> list[tuple[str, int]]:
     """The commonest reasons, and how many drafts have each."""
-    reasons = Counter(_reasons(drafts)).most_common(MOST_REASONS)
-    return "; ".join(
-        f"{count} {BY_RULE[reason]}" if reason in BY_RULE else f"{reason} {count}" for reason, count in reasons
-    )
+    return Counter(_reasons(drafts)).most_common(MOST_REASONS)
 
 
 def _turned_down(db: Database, client_id: str, generator: str | None) -> list[Candidate]:
@@ -398,7 +399,10 @@ def _counted_from(before: int, size: int, expected: int, progress: Progress | No
 def no_question(db: Database, client_id: str, generator: str | None = None) -> str:
     """Why a generator, or any of them, has written no question: the number of drafts, and their commonest reasons."""
     drafts = _turned_down(db, client_id, generator)
-    named = _commonest(drafts)
+    named = "; ".join(
+        f"{count} {BY_RULE[reason]}" if reason in BY_RULE else f"{reason} {count}"
+        for reason, count in _commonest(drafts)
+    )
     return f"of {len(drafts)} drafts none became a question" + (f" ({named})" if named else "")
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rageval_dagster.benchmark.by_rule.generator import without_revision
 from rageval_dagster.benchmark.renewal import no_question
 from rageval_dagster.errors import DatasetError, SettingsError
 from rageval_dagster.settings import BUILT_IN_SYSTEMS, Settings
@@ -43,12 +44,12 @@ def chosen_datasets(db: Database, request: EvaluationRequest) -> list[Dataset]:
         datasets = benchmark_storage.current_datasets(db, request.client_id)
         if not datasets:
             lacking = f"client {request.client_id!r} has no dataset to evaluate"
-            if benchmark_storage.list_candidates(db, request.client_id):
-                raise DatasetError(
-                    f"{lacking}: {no_question(db, request.client_id)}; import questions, or have others written: by "
-                    "another RAGEVAL_GENERATOR_MODEL, or without one by rule, which takes whole sentences of prose "
-                    "(rageval datasets generate)"
-                )
+            drafts = benchmark_storage.list_candidates(db, request.client_id)
+            if drafts:
+                by_model = "name a model that writes them: RAGEVAL_GENERATOR_MODEL"
+                if not all(without_revision(each.generator) for each in drafts):
+                    by_model = "let another RAGEVAL_GENERATOR_MODEL write them, or none: then rules do"
+                raise DatasetError(f"{lacking}: {no_question(db, request.client_id)}; import questions, or {by_model}")
             raise DatasetError(
                 f"{lacking}: generate one (rageval datasets generate --client NAME), import one, or set "
                 "EVALUATION_AUTO_GENERATE_DATASETS=true"

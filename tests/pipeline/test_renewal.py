@@ -100,6 +100,9 @@ def test_a_passage_is_asked_about_once_no_other_document_holds_its_sentences(loa
     assert current_datasets(loaded.database(), "acme") == []
     none = "of 24 drafts none became a question (16 have only sentences that are in other documents, too; 8 have too"
     assert none in report.reason
+    told = loaded.evaluate("acme", "night 1").message or ""
+    assert none in told
+    assert "import questions, or name a model that writes them" in told
     loaded.ingest("acme", rows)
     renew(loaded, spec)
     assert items_of(loaded)

@@ -85,15 +85,16 @@ def generate(
 
     - a question that a heading asks itself, as in a list of frequent ones;
     - about the title of a document, which its first sentence defines;
-    - about an option or identifier that a list defines, or a section that begins in the passage;
+    - about an option or identifier that a list defines, or a section that begins in the passage, opens with what its
+      heading says or stands there whole, and says every word of the heading;
     - about the subject of one sentence, where that is plain (`subjects`): an identifier, or a name or noun that the
       passage says again;
-    - else, in a document of no more than two chunks, a search query: its topic, with one or two whole names,
-      identifiers or nouns of one sentence; nouns are said again by the passage. Where no topic is known, the subject
-      is among them.
+    - else, in a document of no more than two chunks, about a name or identifier that one sentence mentions; or a search
+      query: its topic, with one to three whole names, identifiers, years or nouns of one sentence, of which the passage
+      goes on to tell. Where no topic is known, the subject is among them.
 
     What is asked about stands in no other passage, with the document's topic or section. The question tells that; the
-    title of a long document only where it is needed. In a language without fixed sentences all are put as search
+    title of a long document only where it is needed, or the heading is short. In a language without fixed sentences all are put as search
     queries.
 
     The expected answer is the sentence with what follows it in its paragraph, and the list after that; of what opens a

@@ -94,8 +94,8 @@ def generate(
       goes on to tell. Where no topic is known, the subject is among them.
 
     What is asked about stands in no other passage, with the document's topic or section. The question tells that; the
-    title of a long document only where it is needed, or the heading is short. In a language without fixed sentences all are put as search
-    queries.
+    title of a long document only where it is needed, or the heading is short. In a language without fixed sentences all
+    are put as search queries.
 
     The expected answer is the sentence with what follows it in its paragraph, and the list after that; of what opens a
     section, with the rest of it; all up to a length. No sentence is asked about that stands in several documents,

@@ -10,7 +10,9 @@ from rageval_dagster.identity import digest
 from rageval_dagster.records import Candidate, Evidence, Item
 from rageval_dagster.storage import benchmark
 from rageval_dagster.storage.benchmark import Coverage, Sample
+from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.database import Database
+from rageval_dagster.storage.types import utc_now
 
 
 def test_a_sample_is_found_by_its_id_and_drawn_anew_in_place(db: Database) -> None:
@@ -50,6 +52,20 @@ def test_candidates_are_found_by_chunk_and_generator(db: Database) -> None:
     }
     assert benchmark.list_candidates(db, "acme", []) == []
     assert benchmark.list_candidates(db, "other") == []
+
+
+def test_what_failed_is_asked_about_again_once_after_each_change(db: Database) -> None:
+    ensure_client(db, "acme")
+    failed = Candidate("k1", "rules", 0, "failed", reasons=("stands_elsewhere",))
+    item = make_items(1)[0]
+    benchmark.save_candidates(db, "acme", [failed, Candidate("k2", "rules", 0, "new", item)])
+    changed = utc_now()
+    assert benchmark.failed_before(db, "acme", "rules", changed) == {"k1"}
+    assert benchmark.failed_before(db, "acme", "others", changed) == set()
+    benchmark.save_candidates(db, "acme", [failed, Candidate("k2", "rules", 0, "rejected", item)])
+    assert benchmark.failed_before(db, "acme", "rules", changed) == set()
+    benchmark.save_candidates(db, "acme", [replace(failed, status="new", item=make_items(2)[1], reasons=())])
+    assert benchmark.failed_before(db, "acme", "rules", utc_now()) == set()
 
 
 def test_a_dataset_saved_again_is_the_same_one_with_a_new_verdict(db: Database) -> None:

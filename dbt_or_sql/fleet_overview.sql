@@ -9,10 +9,10 @@
 -- where each is its own baseline. newly_failing counts
 -- the questions that newly fail, each once a system; newly_failing_evaluation_id is the last evaluation in which any
 -- does. Fewer than five generated questions, which cannot show anything, make no client unclear that has a larger
--- dataset. Retired
--- datasets, and systems that the client's settings do not name any more, do not count.
+-- dataset, unless a metric fell, evidence was lost or answers changed. Retired datasets, and systems that the client's
+-- settings do not name any more, do not count.
 -- order by: worst_rank
-WITH runs AS (
+WITH counted AS (
     SELECT
         r.id,
         r.client_id,
@@ -24,15 +24,9 @@ WITH runs AS (
         r.foreign_chunks,
         r.unknown_chunks,
         r.system_declared,
-        CASE
-            WHEN r.verdict = 'unclear' AND d.kind = 'generated' AND r.item_count < 5 AND EXISTS (
-                SELECT 1
-                FROM evaluation_runs o
-                JOIN evaluation_datasets e ON e.id = o.dataset_id
-                WHERE o.client_id = r.client_id AND o.newest = TRUE AND e.retired_at IS NULL AND o.item_count >= 5
-            ) THEN NULL
-            ELSE r.verdict
-        END AS verdict,
+        r.verdict,
+        r.changes,
+        d.kind,
         r.newly_failing,
         r.finished_at,
         d.name AS dataset_name,
@@ -45,6 +39,42 @@ WITH runs AS (
             r.system_name IN (SELECT s.system_name FROM client_systems s WHERE s.client_id = r.client_id)
             OR NOT EXISTS (SELECT 1 FROM client_systems s WHERE s.client_id = r.client_id)
         )
+),
+runs AS (
+    SELECT
+        r.id,
+        r.client_id,
+        r.dataset_id,
+        r.system_name,
+        r.k,
+        r.item_count,
+        r.error_count,
+        r.foreign_chunks,
+        r.unknown_chunks,
+        r.system_declared,
+        -- As gate.decision.deciding says, with its LEAST_QUESTIONS.
+        CASE
+            WHEN r.verdict = 'unclear'
+                AND r.kind = 'generated'
+                AND r.item_count < 5
+                AND EXISTS (SELECT 1 FROM counted o WHERE o.client_id = r.client_id AND o.item_count >= 5)
+                AND COALESCE(r.changes, '') NOT LIKE '%"evidence"%'
+                AND COALESCE(r.changes, '') NOT LIKE '%"changed_answers"%'
+                AND NOT EXISTS (
+                    SELECT 1
+                    FROM metric_comparisons c
+                    WHERE c.evaluation_id = r.id
+                        AND c.gated
+                        AND CASE WHEN c.higher_is_better THEN c.difference ELSE -c.difference END < 0
+                )
+            THEN NULL
+            ELSE r.verdict
+        END AS verdict,
+        r.newly_failing,
+        r.finished_at,
+        r.dataset_name,
+        r.previous_id
+    FROM counted r
 ),
 headline AS (
     SELECT

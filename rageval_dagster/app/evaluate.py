@@ -309,8 +309,8 @@ def look_at(settings: Settings, db: Database, report: EvaluationReport, just_mad
 
 
 def _clients_of_store(settings: Settings) -> set[str]:
-    """Those that the document store knows; none where it does not answer."""
-    with suppress(StoreError):
+    """Those that the document store knows; none where it cannot be read."""
+    with suppress(StoreError, SettingsError):
         return set(open_store(settings).clients())
     return set()
 

@@ -357,10 +357,12 @@ def _turned_down(db: Database, client_id: str, generator: str | None) -> list[Ca
 
 
 def _outdated(db: Database, client_id: str, spec: BenchmarkSpec) -> set[str]:
-    """The passages that gave no question by rule before the corpus last changed: what else there is decides that, too,
-    such as whether a sentence stands in other documents."""
+    """The passages of which rules asked nothing since other documents had their sentences, and of which that may not be
+    so any more: the corpus has changed."""
     changed = corpus_storage.last_change(db, client_id) if spec.shares is None else None
-    return set() if changed is None else benchmark_storage.failed_before(db, client_id, spec.generator, changed)
+    if changed is None:
+        return set()
+    return benchmark_storage.failed_before(db, client_id, spec.generator, changed, "stands_elsewhere")
 
 
 def _failed_with(candidate: Candidate, reasons: tuple[str, ...]) -> bool:

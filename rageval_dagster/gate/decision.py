@@ -118,8 +118,8 @@ def judged_newest(db: Database, client_id: str) -> list[Judged]:
 def deciding(db: Database, found: Sequence[Judged]) -> list[Judged]:
     """Those that decide whether the gate is passed.
 
-    A generated dataset of too few questions to show anything is unclear for ever: beside a larger one of its client it
-    decides nothing.
+    A generated dataset of too few questions to show anything is unclear although nothing fell: beside a larger one of
+    its client it then decides nothing.
     """
     telling = {each.evaluation.client_id for each in found if each.evaluation.item_count >= LEAST_QUESTIONS}
     return [
@@ -128,8 +128,15 @@ def deciding(db: Database, found: Sequence[Judged]) -> list[Judged]:
         if each.judgement.verdict != "unclear"
         or each.evaluation.item_count >= LEAST_QUESTIONS
         or each.evaluation.client_id not in telling
+        or _has_fallen(each)
         or benchmark_storage.get_dataset(db, each.evaluation.dataset_id).kind != "generated"
     ]
+
+
+def _has_fallen(found: Judged) -> bool:
+    """Whether a metric of the gate got worse, however little, or evidence was lost, or the answers changed."""
+    told = {each.what for each in found.judgement.changes}
+    return any((row.fall or 0.0) > 0.0 for row in found.gated) or not told.isdisjoint({LOST_EVIDENCE, CHANGED_ANSWERS})
 
 
 def verdict_of(rows: Sequence[MetricComparison], failed: bool) -> Verdict | None:

@@ -163,16 +163,16 @@ def save_candidates(db: Database, client_id: str, candidates: Sequence[Candidate
     db.upsert(qa_candidates, rows, update=changes)
 
 
-def failed_before(db: Database, client_id: str, generator: str, moment: datetime) -> set[str]:
-    """The chunk keys of a generator's candidates that failed before a moment, and not again since."""
+def failed_before(db: Database, client_id: str, generator: str, moment: datetime, reason: str) -> set[str]:
+    """The chunk keys of a generator's candidates that failed for this reason before a moment, and not again since."""
     columns = qa_candidates.c
-    query = sa.select(columns.chunk_key).where(
+    query = sa.select(columns.chunk_key, columns.reasons).where(
         columns.client_id == client_id,
         columns.generator == generator,
         columns.status == "failed",
         columns.created_at < moment,
     )
-    return {row.chunk_key for row in db.rows(query)}
+    return {row.chunk_key for row in db.rows(query) if reason in row.reasons}
 
 
 def list_candidates(

@@ -256,7 +256,8 @@ def upsert(
         statement = mysql_insert(table)
         values = _updates(statement.inserted, update)
         # Setting a key column to itself changes nothing, yet unlike INSERT IGNORE hides no other error.
-        statement = statement.on_duplicate_key_update(values or {key[0]: table.c[key[0]]})
+        # As a list, so that their order stays: what is set before is what the next one reads.
+        statement = statement.on_duplicate_key_update(list((values or {key[0]: table.c[key[0]]}).items()))
     else:
         from sqlalchemy.dialects import postgresql, sqlite
 

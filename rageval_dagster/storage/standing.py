@@ -12,7 +12,13 @@ from rageval_dagster.storage.comparisons import Change, MetricComparison, Verdic
 from rageval_dagster.storage.database import Database, in_batches, rows_in
 from rageval_dagster.storage.incidents import open_incidents
 from rageval_dagster.storage.leases import held_leases
-from rageval_dagster.storage.tables import evaluation_datasets, evaluation_runs, metric_comparisons, metric_summaries
+from rageval_dagster.storage.tables import (
+    client_systems,
+    evaluation_datasets,
+    evaluation_runs,
+    metric_comparisons,
+    metric_summaries,
+)
 
 _TOGETHER = 250
 """Series whose last means are read by one query."""
@@ -194,13 +200,19 @@ def newest_changes(db: Database, client_id: str | None = None) -> list[tuple[str
 
 def lately_failing(db: Database, client_id: str | None = None) -> dict[str, int]:
     """{client: how many questions newly fail} in the newest complete evaluations of one client or (None) of all, and
-    did not in the evaluation before; none where there are none. Retired datasets do not count."""
-    runs, before = evaluation_runs.c, evaluation_runs.alias()
+    did not in the evaluation before; none where there are none. Retired datasets do not count, nor do systems that the
+    client's settings no longer name."""
+    runs, before, named = evaluation_runs.c, evaluation_runs.alias(), client_systems.c
+    systems = sa.select(named.system_name).where(named.client_id == runs.client_id)
     joined = evaluation_runs.join(evaluation_datasets, evaluation_datasets.c.id == runs.dataset_id).outerjoin(
         before, before.c.id == runs.previous_id
     )
     query = sa.select(runs.client_id, runs.newly_failing, before.c.newly_failing.label("known")).select_from(joined)
-    query = query.where(runs.newest == sa.true(), evaluation_datasets.c.retired_at.is_(None))
+    query = query.where(
+        runs.newest == sa.true(),
+        evaluation_datasets.c.retired_at.is_(None),
+        sa.or_(runs.system_name.in_(systems), ~systems.exists()),
+    )
     if client_id is not None:
         query = query.where(runs.client_id == client_id)
     found: Counter[str] = Counter()

@@ -1169,6 +1169,11 @@ def test_a_line_with_the_mark_of_a_link_that_many_chunks_have_ends_what_is_said_
     [
         ("Harbour lights", "By night the crew of the old ferry sees two lights that stand in the harbour.", True),
         ("Harbour lights", "By night the crew of the old ferry sees two lamps that stand in the harbour.", False),
+        (
+            "Common uses of harbour lights",
+            "By night the old crew of the ferry finds many common uses of the harbour lights.",
+            True,
+        ),
         ("The harbour server is not running", "The server of the harbour is running by night for the old crew.", False),
         ("Harbour file: %1", "The file of the harbour is opened by night for the whole crew of the old ferry.", False),
         ("Harbour|Ferry file -r -w", "The harbour file of the ferry is read by night for the r of the old w.", False),

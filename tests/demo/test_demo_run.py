@@ -55,7 +55,7 @@ def test_it_tells_three_acts_and_tells_them_again(tmp_path: Path) -> None:
     assert "questions answered" in progress
     assert "\n" not in progress, "each line of progress takes the place of the one before"
     first, second, third = re.split(r"^Act \d: .*\n", "\n".join(lines), flags=re.MULTILINE)[1:]
-    assert len(re.findall(r"First run: hit rate@5 (?:1\.0|\.\d)\d, MRR \.\d\d;", first)) == 2
+    assert len(re.findall(r"First run: hit rate@5 (?:1\.0|\.\d)\d, MRR (?:1\.0|\.\d)\d;", first)) == 2
     [(embedded, chunks, answered, questions)] = re.findall(
         r"(\d+) of (\d+) chunks embedded, (\d+) of (\d+) questions answered and scored", second
     )

@@ -8,6 +8,7 @@ import pytest
 
 from rageval_dagster.evaluation.leaks import stray_chunks
 from rageval_dagster.gate.decision import judged_newest
+from rageval_dagster.storage.clients import list_clients
 from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.views import read_view
 from tests.pipeline.other_rag import FOREIGN, TOKEN, OtherRag, serving
@@ -115,10 +116,11 @@ def test_another_clients_passage_is_named_and_stored_nowhere(loaded: Project, as
     db = loaded.database()
     assert report.evaluation.status == "complete"
     assert (report.summaries["retrieval.foreign_hits"].mean or 0) > 0
-    strays = stray_chunks(db, [report.evaluation], "foreign")
+    strays = stray_chunks(db, [report.evaluation], "foreign", lambda: ["other", "rival"])
     assert len({stray.item_id for stray in strays}) == 8
     assert len({stray.chunk_id for stray in strays} - {"answer"}) == 1
     assert {stray.clients for stray in strays} == {("rival",)}
+    assert [each.client_id for each in list_clients(db)] == ["acme"], "a look at the words of others makes no client"
     # Neither the passage nor the answer that repeats it is stored.
     assert holding("Orinoco Shipping", *loaded.settings.home.glob("rageval.sqlite3*")) == []
 

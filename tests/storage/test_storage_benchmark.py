@@ -60,12 +60,13 @@ def test_what_failed_is_asked_about_again_once_after_each_change(db: Database) -
     item = make_items(1)[0]
     benchmark.save_candidates(db, "acme", [failed, Candidate("k2", "rules", 0, "new", item)])
     changed = utc_now()
-    assert benchmark.failed_before(db, "acme", "rules", changed) == {"k1"}
-    assert benchmark.failed_before(db, "acme", "others", changed) == set()
+    assert benchmark.failed_before(db, "acme", "rules", changed, "stands_elsewhere") == {"k1"}
+    assert benchmark.failed_before(db, "acme", "rules", changed, "no_question") == set()
+    assert benchmark.failed_before(db, "acme", "others", changed, "stands_elsewhere") == set()
     benchmark.save_candidates(db, "acme", [failed, Candidate("k2", "rules", 0, "rejected", item)])
-    assert benchmark.failed_before(db, "acme", "rules", changed) == set()
+    assert benchmark.failed_before(db, "acme", "rules", changed, "stands_elsewhere") == set()
     benchmark.save_candidates(db, "acme", [replace(failed, status="new", item=make_items(2)[1], reasons=())])
-    assert benchmark.failed_before(db, "acme", "rules", utc_now()) == set()
+    assert benchmark.failed_before(db, "acme", "rules", utc_now(), "stands_elsewhere") == set()
 
 
 def test_a_dataset_saved_again_is_the_same_one_with_a_new_verdict(db: Database) -> None:

@@ -20,12 +20,20 @@ from history_builder import (
 )
 
 from rageval_dagster.errors import DatabaseError
+from rageval_dagster.gate.causes import CHANGED_ANSWERS, LOST_EVIDENCE
 from rageval_dagster.gate.decision import deciding, judged_before
 from rageval_dagster.records import Outcome
 from rageval_dagster.storage import clients
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.benchmark import Dataset, DatasetKind
-from rageval_dagster.storage.comparisons import Judgement, Verdict, save_judgement
+from rageval_dagster.storage.comparisons import (
+    Change,
+    Judgement,
+    MetricComparison,
+    Verdict,
+    save_comparisons,
+    save_judgement,
+)
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import evaluations_of_trigger
 from rageval_dagster.storage.incidents import Finding, open_all
@@ -180,13 +188,18 @@ def test_the_gravest_dataset_is_shown_then_the_one_with_most_questions(db: Datab
 
 
 def test_a_few_generated_questions_make_no_client_unclear_that_has_a_larger_dataset(db: Database) -> None:
-    def verdict_with(count: int, kind: DatasetKind, client: str) -> str:
+    def verdict_with(
+        count: int, kind: DatasetKind, client: str, fall: float = 0.0, lost: tuple[Change, ...] = ()
+    ) -> str:
         own, few = (
             make_dataset(db, client, make_items(45), "own"),
             make_dataset(db, client, make_items(count), "few", kind),
         )
         save_judgement(db, record(db, own, "n1", {MRR: 0.5}), Judgement("passed", 1, (), ()))
-        save_judgement(db, record(db, few, "n1", {MRR: 0.5}), Judgement("unclear", 1, (), ()))
+        id = record(db, few, "n1", {MRR: 0.5})
+        row = MetricComparison(MRR, "1", True, 1, True, 4, 0.5, 0.5 - fall, -fall, -1.0, 1.0, None, "unclear")
+        save_comparisons(db, id, [row])
+        save_judgement(db, id, Judgement("unclear", 1, lost, ()))
         latest = [judged_before(db, each) for each in evaluations_of_trigger(db, client)]
         [row] = read_view(db, "fleet_overview", client_id=client)
         # As the exit code of --gate says.
@@ -197,6 +210,14 @@ def test_a_few_generated_questions_make_no_client_unclear_that_has_a_larger_data
     assert verdict_with(4, "generated", "a") == "passed"
     assert verdict_with(5, "generated", "b") == "unclear"
     assert verdict_with(4, "imported", "c") == "unclear", "who chose four questions wants to know"
+    assert verdict_with(4, "generated", "e", fall=0.25) == "unclear"
+    assert verdict_with(4, "generated", "f", lost=(Change(LOST_EVIDENCE, "all of it"),)) == "unclear"
+    assert verdict_with(4, "generated", "g", lost=(Change(CHANGED_ANSWERS, "all of them"),)) == "unclear"
+    alone = make_dataset(db, "a", make_items(4), "few", "generated")
+    save_judgement(db, record(db, alone, "n2", {MRR: 0.5}, system="mine"), Judgement("unclear", 1, (), ()))
+    clients.set_systems(db, "a", ["mine"])
+    [row] = read_view(db, "fleet_overview", client_id="a")
+    assert row["verdict"] == "unclear", "the larger dataset was asked of a system that is gone"
     dataset = make_dataset(db, "d", make_items(4), "few", "generated")
     save_judgement(db, record(db, dataset, "n1", {MRR: 0.5}), Judgement("unclear", 1, (), ()))
     [row] = read_view(db, "fleet_overview", client_id="d")
@@ -231,6 +252,9 @@ def test_questions_that_newly_fail_are_counted_over_a_client_s_systems(db: Datab
     judged("n5", "bm25", ())
     assert (row(), lately_failing(db)) == ((0, None), {})
     assert lately_failing(db, "other") == {}
+    judged("n6", "dense", ("one",))
+    clients.set_systems(db, "acme", ["bm25"])
+    assert lately_failing(db) == {}
 
 
 def test_systems_that_the_settings_no_longer_name_do_not_count(history: Database) -> None:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from rageval_dagster.benchmark.by_rule.facts import RARE, CorpusFacts, Passage, Read, read_corpus, wording
 from rageval_dagster.benchmark.by_rule.prose import (
@@ -152,6 +153,11 @@ class _Source:
     @property
     def is_book(self) -> bool:
         return self.size >= BOOK
+
+    @cached_property
+    def said(self) -> Mapping[str, int]:
+        """How often the passage has each word, in lower case."""
+        return Counter(word for sentence, *_ in self.passage.sentences for word in words(sentence.text))
 
     def is_alike(self, sentence: Sentence) -> bool:
         """Whether many documents say the same of themselves."""
@@ -393,7 +399,7 @@ def _mentions(source: _Source) -> Iterator[Item]:
         pins = [term for term in chosen if _is_pin(term)]
         alone = next((term for term in pins if _is_alone([term], sentence, topic, source.facts)), None)
         # What is named once, and is no subject, is named by the way.
-        is_pinned = any(term == subject or _is_named_again(term, source.passage) for term in pins)
+        is_pinned = any(term == subject or _is_named_again(term, source) for term in pins)
         is_dated = is_pinned and any(term.kind == "year" for term in chosen)
         if asked and topic and alone and not is_dated:
             if question := _question(alone, sentence, topic, source):
@@ -473,10 +479,9 @@ def _is_said_again(term: Term, passage: Passage) -> bool:
     return sum(sentence.text.casefold().count(term.text.casefold()) for sentence, *_ in passage.sentences) >= AGAIN
 
 
-def _is_named_again(term: Term, passage: Passage) -> bool:
+def _is_named_again(term: Term, source: _Source) -> bool:
     """Whether a passage has the last word of a name, by which it goes on to call what it stands for, again."""
-    last = words(term.text)[-1:]
-    return sum(words(sentence.text).count(*last) for sentence, *_ in passage.sentences) >= AGAIN if last else False
+    return any(source.said[last] >= AGAIN for last in words(term.text)[-1:])
 
 
 def _is_common(term: Term, facts: CorpusFacts) -> bool:

@@ -447,6 +447,8 @@ def _beyond(
         said = block.group()
         before = after[number - 1].group() if number else ""
         follows = after[number + 1].group() if number + 1 < len(after) else ""
+        if line_key(said) in furniture:
+            break
         if _is_heading(said, before, follows):
             return found, is_told
         if block.end() - begin > MAX_TOLD_CHARACTERS or not _is_plain_block(said, furniture):

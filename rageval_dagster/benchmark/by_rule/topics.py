@@ -9,7 +9,7 @@ from functools import lru_cache
 from rageval_dagster.benchmark.by_rule.facts import CorpusFacts, Passage, file_name
 from rageval_dagster.benchmark.by_rule.prose import entry, without_number, words
 from rageval_dagster.benchmark.by_rule.terms import content_words, in_lower_case
-from rageval_dagster.languages import articles, stop_words, verbs
+from rageval_dagster.languages import articles, leading, stop_words, verbs
 from rageval_dagster.text import is_character
 
 MAX_WORDS = 8
@@ -33,7 +33,8 @@ class Topic:
 
 def section_topic(heading: str | None, passage: Passage, facts: CorpusFacts, within: Topic | None = None) -> str | None:
     """The heading, where it tells by itself what stands under it: it defines an option or identifier, or has two words
-    or more that carry meaning and that the passage speaks of.
+    or more that carry meaning and that the passage speaks of. A heading all in capitals tells nothing, nor does a
+    message, a line of code or the way through a menu.
 
     No other section has it, or of a topic that one document has, no other section of that document.
     """
@@ -52,14 +53,23 @@ def section_topic(heading: str | None, passage: Passage, facts: CorpusFacts, wit
         return None
     # A line of code or a comment begins in lower case, and the way through a menu is no topic: "File - Print".
     is_line = (topic == heading and topic[:1].islower()) or " - " in topic
-    # "The server is not running" is a message.
-    is_sentence = not stop_words(passage.language).isdisjoint(verbs(passage.language).intersection(words(topic)))
-    is_line = is_line or is_sentence or re.search(r"[%|]| -\w", topic) is not None
+    # A message with its placeholder, and what a command takes.
+    is_line = is_line or _is_sentence(topic, passage.language) or re.search(r"[%|]| -\w", topic) is not None
     # "a directory or path" is a label in a list.
     opening, _, rest = topic.partition(" ")
     is_line = is_line or (rest.islower() and opening in articles(passage.language))
     is_said = share_said(topic, passage.words, passage.language) >= SPOKEN
     return topic if is_said and not is_line and facts.is_single(heading) else None
+
+
+def _is_sentence(topic: str, language: str | None) -> bool:
+    """Whether a heading is one, such as a message: "The server is not running". "Common uses of salt", "the tin can"
+    and "May 1997" are none."""
+    plain, found = stop_words(language) & verbs(language), topic.split()
+    return any(
+        word in plain and before.casefold() not in articles(language) and after not in leading(language)
+        for before, word, after in zip(found, found[1:], found[2:], strict=False)
+    )
 
 
 def document_topic(passage: Passage, facts: CorpusFacts) -> Topic | None:

@@ -24,7 +24,7 @@ WITH counted AS (
         r.foreign_chunks,
         r.unknown_chunks,
         r.system_declared,
-        r.verdict,
+        r.verdict AS own_verdict,
         r.changes,
         d.kind,
         r.newly_failing,
@@ -42,19 +42,10 @@ WITH counted AS (
 ),
 runs AS (
     SELECT
-        r.id,
-        r.client_id,
-        r.dataset_id,
-        r.system_name,
-        r.k,
-        r.item_count,
-        r.error_count,
-        r.foreign_chunks,
-        r.unknown_chunks,
-        r.system_declared,
+        r.*,
         -- As gate.decision.deciding says, with its LEAST_QUESTIONS.
         CASE
-            WHEN r.verdict = 'unclear'
+            WHEN r.own_verdict = 'unclear'
                 AND r.kind = 'generated'
                 AND r.item_count < 5
                 AND EXISTS (SELECT 1 FROM counted o WHERE o.client_id = r.client_id AND o.item_count >= 5)
@@ -68,12 +59,8 @@ runs AS (
                         AND CASE WHEN c.higher_is_better THEN c.difference ELSE -c.difference END < 0
                 )
             THEN NULL
-            ELSE r.verdict
-        END AS verdict,
-        r.newly_failing,
-        r.finished_at,
-        r.dataset_name,
-        r.previous_id
+            ELSE r.own_verdict
+        END AS verdict
     FROM counted r
 ),
 headline AS (

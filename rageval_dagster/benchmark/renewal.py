@@ -325,15 +325,15 @@ def shortage(db: Database, dataset: Dataset) -> str | None:
     # What others wrote, or an earlier version, says nothing of the passages.
     if dataset.kind != "generated" or "passages" not in dataset.stats or dataset.qa_count >= planned_size(dataset):
         return None
-    found = benchmark_storage.list_candidates(db, dataset.client_id, generator=dataset.stats["generator"])
+    drafts = _turned_down(db, dataset.client_id, dataset.stats["generator"])
     reasons = ", or ".join(
         # Drafts of passages that changed since are among those of rules.
         BY_RULE.get(reason, f"{reason} {count}")
-        for reason, count in _commonest(each for each in found if each.status in ("failed", "rejected"))
+        for reason, count in _commonest(drafts)
     )
     left = dataset.stats["passages_left"]
     why = f"the next renewal tries {left} more" if left else "every passage was tried: add documents"
-    if not left and BY_RULE.keys() & _reasons(found).keys():
+    if not left and BY_RULE.keys() & _reasons(drafts).keys():
         why += ", use a model, or import questions"
     gave = f"{plural(dataset.stats['passages'], 'passage')} gave {dataset.qa_count}"
     said = [
@@ -350,10 +350,9 @@ def _commonest(drafts: Iterable[Candidate]) -> list[tuple[str, int]]:
 
 
 def _turned_down(db: Database, client_id: str, generator: str | None) -> list[Candidate]:
-    """The drafts of a generator, or of any, that became no question, of the passages that the corpus has now."""
-    present = {entry.content_key for page in corpus_storage.iter_manifest(db, client_id) for entry in page}
+    """The drafts of a generator, or of any, that became no question."""
     found = benchmark_storage.list_candidates(db, client_id, generator=generator)
-    return [each for each in found if each.status in ("failed", "rejected") and each.chunk_key in present]
+    return [each for each in found if each.status in ("failed", "rejected")]
 
 
 def _outdated(db: Database, client_id: str, spec: BenchmarkSpec) -> set[str]:
@@ -399,8 +398,10 @@ def _counted_from(before: int, size: int, expected: int, progress: Progress | No
 
 
 def no_question(db: Database, client_id: str, generator: str | None = None) -> str:
-    """Why a generator, or any of them, has written no question: the number of drafts, and their commonest reasons."""
-    drafts = _turned_down(db, client_id, generator)
+    """Why a generator, or any of them, has written no question: the number of drafts of passages that the corpus has
+    now, and their commonest reasons."""
+    present = {entry.content_key for page in corpus_storage.iter_manifest(db, client_id) for entry in page}
+    drafts = [each for each in _turned_down(db, client_id, generator) if each.chunk_key in present]
     named = "; ".join(
         f"{count} {BY_RULE[reason]}" if reason in BY_RULE else f"{reason} {count}"
         for reason, count in _commonest(drafts)

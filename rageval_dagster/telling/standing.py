@@ -48,9 +48,9 @@ class Standing:
     """A client: its row of fleet_overview, its open incidents, and what is wrong with it, the gravest first.
 
     `gone` is what its documents lost that no incident is about, with the evaluation that found it; `lately` is how many
-    questions newly fail that did not in the evaluation before. The metric's change
-    is against the baseline where that regressed, None where that is unclear, else since the evaluation before; no
-    metric of the gate shows that answers changed.
+    questions newly fail that did not in the evaluation before. The metric's change is against the baseline where that
+    regressed, None where that is unclear, else since the evaluation before; no metric of the gate shows that answers
+    changed.
     """
 
     row: Mapping[str, Any]

@@ -278,38 +278,39 @@ def _sections(source: _Source) -> Iterator[Item]:
     for sentence, said_of, _ in source.own:
         section = section_topic(sentence.heading, source.passage, source.facts, document) if sentence.opens else None
         held = set(content_words(section or "", language))
+        is_defined = entry(section or "") is not None
         # Of a title any sentence says something: one that does not define it is as good as others elsewhere.
-        is_title = held == named and not entry(section or "")
+        is_title = held == named and not is_defined
         if not section or is_title or source.is_alike(sentence) or _is_cut(sentence, source):
             continue
-        if entry(section) and source.facts.has_own_page(section, source.passage.chunk.document_id):
+        if is_defined and source.facts.has_own_page(section, source.passage.chunk.document_id):
             continue
         if not (sentence.is_section or _opens_with(section, sentence, said_of, language)):
             continue
-        # Of those that read 315 questions, they called 10 % bad where the answer says all of the heading, else 20 %.
-        if not (entry(section) or _is_said(section, sentence, language)):
+        # Readers called 10 % of these bad, and 20 % of those whose answer does not say every word of the heading.
+        if not (is_defined or _is_said(section, sentence, language)):
             continue
         # Every program has its own "--help".
-        if section.startswith("--") and not document:
+        is_option = section.startswith("--")
+        if is_option and not document:
+            continue
+        told = sentence.told if is_defined or sentence.is_section else sentence.quote
+        parts = " ".join(_NAME_PART.findall(section))
+        least = MIN_NEW_WORDS_OF_SUBJECT if is_defined else MIN_NEW_WORDS_OF_SECTION
+        if len(_new_words(f"{section} {parts}", told, language)) < least:
             continue
         # Many programs have a "--force", and many chapters a "Cluster setup".
-        is_long = not section.startswith("--") and (entry(section) is not None or len(held) > MIN_TOPIC_WORDS)
+        is_long = not is_option and (is_defined or len(held) > MIN_TOPIC_WORDS)
         is_enough = not document or named <= held or (source.is_book and is_long and source.facts.is_single(section))
         question = asked.about if is_enough else asked.in_context
-        is_defined = entry(section) is not None
-        asked_of = _as_asked(section, sentence, language)
-        question = question.format(terms=asked_of, topic=document.text if document else "")
-        item = _item(source.passage, sentence, question, "factual_lookup")
-        told = [sentence.quote, *sentence.more][-1 if is_defined or sentence.is_section else 0]
-        parts = " ".join(_NAME_PART.findall(section))
-        new = _new_words(f"{section} {parts}", told, language)
-        if len(new) >= (MIN_NEW_WORDS_OF_SUBJECT if is_defined else MIN_NEW_WORDS_OF_SECTION):
-            yield item
+        terms = _as_asked(section, sentence, language)
+        question = question.format(terms=terms, topic=document.text if document else "")
+        yield _item(source.passage, sentence, question, "factual_lookup")
 
 
 def _is_said(heading: str, sentence: Sentence, language: str | None) -> bool:
     """Whether what a sentence goes on to tell says every word of a heading."""
-    said = set(content_words([sentence.quote, *sentence.more][-1], language))
+    said = set(content_words(sentence.told, language))
     # "files" by "file".
     return all(
         any(each.startswith(word) or word.startswith(each) for each in said)

@@ -137,6 +137,11 @@ class Sentence:
     is_section: bool = False
     announces: int = 0
 
+    @property
+    def told(self) -> str:
+        """The longest that it goes on to."""
+        return self.more[-1] if self.more else self.quote
+
 
 def words(text: str) -> list[str]:
     """Lower-cased words; a character each in scripts that put no spaces between words."""
@@ -419,8 +424,7 @@ def _continued(body: str, pieces: Sequence[str]) -> Iterator[str]:
     for number, piece in enumerate(pieces):
         start = body.find(piece, end)
         is_plain = _ends(piece) and _is_whole(piece) and not (_NOISE.search(piece) or _TORN.search(piece))
-        lines = piece.split("\n")
-        is_plain = is_plain and not any(map(_begins_another, lines))
+        is_plain = is_plain and not any(map(_begins_another, piece.split("\n")))
         end = start + len(piece)
         if not is_plain or end - begin > MAX_TOLD_CHARACTERS:
             return

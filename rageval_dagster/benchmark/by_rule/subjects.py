@@ -61,6 +61,7 @@ def subject(sentence: str, named: Collection[Term], around: Surroundings) -> Ter
 
 
 def _opened(sentence: str, named: Collection[Term], around: Surroundings) -> Term | None:
+    """`subject` of a sentence without an introduction, in a script with spaces."""
     tokens = [*re.finditer(r"\S+", sentence)]
     if len(tokens) > 1 and tokens[0].group().casefold() in articles(around.language):
         tokens = tokens[1:]

@@ -256,7 +256,8 @@ def report(name: str, vectors: Vectors) -> None:
     synthetic = []
     for seed in range(SEEDS):
         candidates = generate(chunks, seed)
-        made = [(row, candidate.item) for row, candidate in enumerate(candidates) if candidate.item is not None]
+        rows = {chunk.content_key: row for row, chunk in enumerate(chunks)}
+        made = [(rows[each.chunk_key], each.item) for each in candidates if each.item is not None]
         synthetic.append(Questions([item.question for _, item in made], [{row} for row, _ in made]))
     by_seed = [systems.mrr(questions) for questions in synthetic]
     taus = [tau(by_human, mrr) for mrr in by_seed]

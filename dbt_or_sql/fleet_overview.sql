@@ -8,8 +8,8 @@
 -- ones after them. system_note is about any of the systems; verdict is the worst of them all, first
 -- where each is its own baseline. newly_failing counts
 -- the questions that newly fail, each once a system; newly_failing_evaluation_id is the last evaluation in which any
--- does. Fewer than five generated questions, which cannot show anything, make no client unclear that has a larger
--- dataset, unless a metric fell, evidence was lost or answers changed. Retired datasets, and systems that the client's
+-- does. Fewer than five generated questions, which cannot show anything, make no client unclear whose system passed a
+-- larger dataset, unless a metric fell, a question newly fails, evidence was lost or answers changed. Retired datasets, and systems that the client's
 -- settings do not name any more, do not count.
 -- order by: worst_rank
 WITH counted AS (
@@ -48,7 +48,15 @@ runs AS (
             WHEN r.own_verdict = 'unclear'
                 AND r.kind = 'generated'
                 AND r.item_count < 5
-                AND EXISTS (SELECT 1 FROM counted o WHERE o.client_id = r.client_id AND o.item_count >= 5)
+                AND EXISTS (
+                    SELECT 1
+                    FROM counted o
+                    WHERE o.client_id = r.client_id
+                        AND o.system_name = r.system_name
+                        AND o.item_count >= 5
+                        AND o.own_verdict = 'passed'
+                )
+                AND COALESCE(r.newly_failing, '[]') = '[]'
                 AND COALESCE(r.changes, '') NOT LIKE '%"evidence"%'
                 AND COALESCE(r.changes, '') NOT LIKE '%"changed_answers"%'
                 AND NOT EXISTS (

@@ -279,11 +279,11 @@ def _write(
     usable: list[Candidate] = []
     written: list[Candidate] = []
     place = done = fruitless = 0
-    while place < len(chunks) and len(usable) < wanted and not (spec.shares and fruitless >= FRUITLESS):
+    while place < len(chunks) and _passages(usable) < wanted and not (spec.shares and fruitless >= FRUITLESS):
         tasks: list[Task] = []
         # In the order of the strategy, so that what it puts first is asked about, whatever is known of the rest.
         while place < len(chunks) and len(tasks) < _batch_size(
-            spec, wanted - len(usable), gave_question, len(known) + done
+            spec, wanted - _passages(usable), gave_question, len(known) + done
         ):
             key = chunks[place].content_key
             if key in known:
@@ -303,7 +303,7 @@ def _write(
         benchmark_storage.save_candidates(db, client_id, found)
         good = [candidate for candidate in found if _is_usable(candidate, in_the_way)]
         done, written, usable = done + len(tasks), [*written, *found], [*usable, *good]
-        gave_question += len(good)
+        gave_question += _passages(good)
         fruitless = 0 if good else fruitless + len(tasks)
     return StageReport(
         renewal.reason,
@@ -371,6 +371,11 @@ def _failed_with(candidate: Candidate, reasons: tuple[str, ...]) -> bool:
 def _is_usable(candidate: Candidate, in_the_way: Collection[str]) -> bool:
     """Whether a candidate is likely to become a new item: the rules did not keep it out, nor did its quote go."""
     return candidate.status in ("new", "accepted") and may_be_drawn(candidate, in_the_way)
+
+
+def _passages(candidates: Iterable[Candidate]) -> int:
+    """Of how many chunks candidates are: a question about another one tells more."""
+    return len({each.chunk_key for each in candidates})
 
 
 def _batch_size(spec: BenchmarkSpec, lacking: int, gave_question: int, asked: int) -> int:
@@ -470,7 +475,8 @@ def _freeze(
         # What made room comes back only when there is nothing else to ask about.
         drawn = [each for each in drawn if each.item is None or each.item.item_id not in used]
     drawn.sort(
-        key=lambda each: (each.item is not None and each.item.item_id in used, order[each.chunk_key], each.attempt)
+        # Of several questions about one passage those after the first only fill up.
+        key=lambda each: (each.item is not None and each.item.item_id in used, each.attempt, order[each.chunk_key])
     )
     refused = [
         candidate.item

@@ -46,8 +46,8 @@ _PARTS = ("article", "section", "main", "blockquote")
 """What has a footer of its own."""
 _EMPTY_HEADING = re.compile(r"^#{1,6} *$", re.MULTILINE)
 LEAST_LINKS, LINKED = 5, 0.9
-"""A list of so many links, which are such a share of its text, is a menu or a list of contents (link density,
-Kohlschütter et al. 2010)."""
+"""A list or table of so many links, which are such a share of its letters and digits, is a menu or a list of contents
+(link density, Kohlschütter et al. 2010)."""
 LEFT_OUT = 50_000
 """Characters of what is left out of a page that are told."""
 MOSTLY = 0.5
@@ -65,8 +65,8 @@ def html_text(page: bytes) -> PageText:
     """What a page says, as Markdown: a blank line between blocks, marks before headings and items of lists, fences
     around code.
 
-    Its title comes first unless the page shows it. Navigation, lists of links, search and the page's footer are left
-    out, and all beside its main part, if it marks one.
+    Its title comes first unless the page shows it. Navigation, lists and tables of links, search and the page's footer
+    are left out, and all beside its main part, if it marks one.
     """
     from bs4.dammit import UnicodeDammit
 
@@ -106,10 +106,9 @@ class _Reader:
         self._begins_line = True
         self._code, self._spans = 0, 0
         """Where the open preformatted text begins, among the pieces, and how much of it is marked."""
-        self._list = 0
-        """Where the outermost open list begins, among the pieces."""
-        self._said: Counter[str] = Counter()
-        """Of that list: its characters, those in links, and how many links it has."""
+        self._linked: list[tuple[int, Counter[str]]] = []
+        """Of the open tables, and of lists the outermost: where it begins, among the pieces, its letters and digits,
+        those in links, and how many links it has."""
 
     @property
     def title(self) -> str:
@@ -152,11 +151,12 @@ class _Reader:
             self._close("li")
         if name == "title" and not self._counts["title"]:
             self._titles.append([])
-        if name in _LISTS and not any(self._counts[each] for each in _LISTS):
-            self._list, self._said = len(self._pieces), Counter()
+        if name == "table" or (name in _LISTS and not any(self._counts[each] for each in _LISTS)):
+            self._linked.append((len(self._pieces), Counter()))
         if name in _LISTS:
             self._nesting.append((name, 0))
-        self._said["links"] += name == "a"
+        if name == "a" and self._linked:
+            self._linked[-1][1]["links"] += 1
         self._spans += name == "span"
         role = self._role(name, tag)
         self._open.append((name, role))
@@ -203,14 +203,17 @@ class _Reader:
                 self._nesting.pop()
             self._counts[inner] -= 1
             self._roles[role] -= 1
-            if inner in _LISTS and not any(self._counts[each] for each in _LISTS):
-                self._end_list()
+            if inner == "table" or (inner in _LISTS and not any(self._counts[each] for each in _LISTS)):
+                self._end_linked()
             if inner == name:
                 break
 
-    def _end_list(self) -> None:
-        if self._said["links"] >= LEAST_LINKS and self._said["linked"] >= LINKED * self._said["characters"]:
-            self._pieces[self._list :] = [each._replace(is_beside=True) for each in self._pieces[self._list :]]
+    def _end_linked(self) -> None:
+        start, said = self._linked.pop()
+        if said["links"] >= LEAST_LINKS and said["linked"] >= LINKED * said["characters"]:
+            self._pieces[start:] = [each._replace(is_beside=True) for each in self._pieces[start:]]
+        if self._linked:
+            self._linked[-1][1].update(said)
 
     def _end_code(self) -> None:
         """What has its words marked as a language's is code, on whatever page."""
@@ -224,8 +227,9 @@ class _Reader:
         text = html.unescape(_ENDLESS_NUMBER.sub("\ufffd", markup)).replace(_LINK_SIGN, "¶")
         if self._counts["title"]:
             self._titles[-1].append(text)
-        self._said["characters"] += len(text.strip())
-        self._said["linked"] += len(text.strip()) if self._counts["a"] else 0
+        if self._linked:
+            said = sum(map(str.isalnum, text))
+            self._linked[-1][1].update(characters=said, linked=said if self._counts["a"] else 0)
         if not self._counts["pre"]:
             text = self._as_line(re.sub(r"\s+", " ", text))
         self._add(text)

@@ -118,16 +118,21 @@ def judged_newest(db: Database, client_id: str) -> list[Judged]:
 def deciding(db: Database, found: Sequence[Judged]) -> list[Judged]:
     """Those that decide whether the gate is passed.
 
-    A generated dataset of too few questions to show anything is unclear although nothing fell: beside a larger one of
-    its client it then decides nothing.
+    A generated dataset of too few questions to show anything is unclear although nothing fell: where a larger one of
+    its client and system passed, it decides nothing.
     """
-    telling = {each.evaluation.client_id for each in found if each.evaluation.item_count >= LEAST_QUESTIONS}
+    passed = {
+        (each.evaluation.client_id, each.evaluation.system)
+        for each in found
+        if each.evaluation.item_count >= LEAST_QUESTIONS and each.judgement.verdict == "passed"
+    }
     return [
         each
         for each in found
         if each.judgement.verdict != "unclear"
         or each.evaluation.item_count >= LEAST_QUESTIONS
-        or each.evaluation.client_id not in telling
+        or (each.evaluation.client_id, each.evaluation.system) not in passed
+        or each.judgement.newly_failing
         or _has_fallen(each)
         or benchmark_storage.get_dataset(db, each.evaluation.dataset_id).kind != "generated"
     ]

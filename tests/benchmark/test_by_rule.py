@@ -1074,10 +1074,50 @@ def test_a_word_that_other_documents_have_as_a_heading_is_no_documents_topic() -
     assert not any("Tanks?" in each for each in questions([page, other]))
 
 
+def test_each_heading_of_a_passage_is_asked_about_up_to_three() -> None:
+    told = "The place of the {0} on the map is kept when the crew of the {1} ship is away."
+    defined = [
+        f"- `{name}`: {told.format(name[6:], name[:5])}"
+        for name in ("north_order", "south_depth", "upper_lights", "lower_cranes")
+    ]
+    for count, asked in ((1, 1), (2, 2), (4, 3)):
+        chunk = Chunk("a", "\n\n".join(defined[:count]), "map.html", position=3)
+        found = generate([chunk], 0)
+        assert [candidate.attempt for candidate in found] == [*range(asked)], [each.reasons for each in found]
+        assert len({item.evidence[0].quote for item in items(found)}) == asked
+
+
+def test_a_short_document_is_asked_about_as_a_section_is_a_long_one_is_not() -> None:
+    told = (
+        "# Lifting of white cranes\n\nBy night the lifting of white cranes takes two tugs and a diver with steel rope. "
+        "It ends in the morning."
+    )
+    pages = [
+        Chunk("a", told, "cranes.md", position=0),
+        *(Chunk(f"b{n}", f"## Part {n}\n\nMore.", "cranes.md", position=n) for n in (1, 2)),
+    ]
+    assert "What should I know about lifting of white cranes?" in questions(pages, size=8)
+    assert questions(pages, size=9) == set()
+
+
+def test_the_book_before_the_number_of_a_page_is_no_part_of_its_title() -> None:
+    assert titles("Harbour Manual: 3.4.1 Lights of ferries\n\nMenu")[0] == "Lights of ferries"
+    assert titles("Harbour Manual: lights of ferries\n\nMenu")[0] == "Harbour Manual: lights of ferries"
+
+
 def test_the_number_before_a_heading_that_asks_is_no_part_of_the_question() -> None:
     for number in ("6 ", "- ", "12. ", "J.5.13 "):
         text = f"## {number}What did the white crane lift?\n\nThe white crane did lift crates of apples from ships."
         assert questions([Chunk("a", text, "faq.md")]) == {"What did the white crane lift?"}
+
+
+def test_a_heading_that_asks_may_be_said_again_before_more_is_told_and_has_one_question_mark() -> None:
+    said = "The white crane is lifted by night."
+    text = f"## How is the white crane lifted by night??\n\n{said}{{}}"
+    more = " Two tugs hold the ship while a diver looks for its ropes, which are old."
+    [item] = items(generate([Chunk("a", text.format(more), "faq.md")], 0))
+    assert (item.question, item.answers) == ("How is the white crane lifted by night?", (said + more,))
+    assert questions([Chunk("a", text.format(""), "faq.md")]) == set()
 
 
 def test_a_heading_that_asks_is_not_asked_where_what_follows_takes_long_to_come_to_its_point() -> None:
@@ -1169,12 +1209,15 @@ def test_a_line_with_the_mark_of_a_link_that_many_chunks_have_ends_what_is_said_
     [
         ("Harbour lights", "By night the crew of the old ferry sees two lights that stand in the harbour.", True),
         ("Harbour lights", "By night the crew of the old ferry sees two lamps that stand in the harbour.", False),
+        ("The harbour lights", "By night the crew of the old ferry sees the harbour lights that stand there.", True),
+        ("The harbour light", "By night the crew of the ferry sees old harbour lights beside the light there.", False),
         (
             "Common uses of harbour lights",
             "By night the old crew of the ferry finds many common uses of the harbour lights.",
             True,
         ),
         ("The harbour server is not running", "The server of the harbour is running by night for the old crew.", False),
+        ("Harbour server cannot run", "The harbour server cannot run where the old crew has locked the files.", False),
         ("Harbour file: %1", "The file of the harbour is opened by night for the whole crew of the old ferry.", False),
         ("Harbour|Ferry file -r -w", "The harbour file of the ferry is read by night for the r of the old w.", False),
     ],

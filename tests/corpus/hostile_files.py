@@ -17,8 +17,8 @@ Content = bytes | str
 _ROW = '{"id": "%s", "text": "a good row"}\n'
 
 
-SLOW_ROW = '{"id": "slow", "text": "%s"}\n' % ("word " * 1_000_000)
-"""Takes the splitter a minute or more: it is quadratic in text without an end of a sentence."""
+SLOW_ROW = '{"id": "slow", "text": "%s"}\n' % ("word " * 5_000_000)
+"""Takes seconds to read and split."""
 
 
 def pdf(*objects: bytes, root: int = 1) -> bytes:

@@ -85,6 +85,20 @@ def test_a_list_that_says_more_than_its_links_is_text() -> None:
     assert html_text(f"<ul>{items}</ul>".encode()).text.count("steep it") == 5
 
 
+def test_a_table_of_links_is_a_menu_also_within_the_table_that_lays_out_its_page() -> None:
+    cells = "".join(f'<td>[<a href="{number}">Chapter {number}</a>]</td>' for number in range(5))
+    menu, told = f"<table><tr>{cells}</tr></table>", "<p>Tea steeps for five minutes.</p>"
+    page = f"<table><tr><td>{menu}</td><td>{told}<ul><li>One</ul></td></tr></table>{menu}"
+    for each in (page, f"{menu}{told}<ul><li>One</ul>"):
+        found = html_text(each.encode())
+        assert (found.text, found.left_out.count("Chapter 4")) == (
+            "Tea steeps for five minutes.\n\n- One",
+            each.count("Chapter 4"),
+        )
+    minutes = cells.replace("]</td>", " takes some minutes]</td>")
+    assert html_text(f"<table><tr>{minutes}</tr></table>".encode()).text.count("takes some minutes") == 5
+
+
 def test_a_page_of_preformatted_prose_has_no_fences() -> None:
     assert html_text(b"<h1>RFC 1</h1><pre>A host sends.\n\nAnother replies at once.</pre>").text == (
         "# RFC 1\n\nA host sends.\n\nAnother replies at once."

@@ -189,22 +189,29 @@ def test_the_gravest_dataset_is_shown_then_the_one_with_most_questions(db: Datab
 
 def test_a_few_generated_questions_make_no_client_unclear_that_has_a_larger_dataset(db: Database) -> None:
     def verdict_with(
-        count: int, kind: DatasetKind, client: str, fall: float = 0.0, lost: tuple[Change, ...] = ()
+        count: int,
+        kind: DatasetKind,
+        client: str,
+        fall: float = 0.0,
+        lost: tuple[Change, ...] = (),
+        failing: tuple[str, ...] = (),
+        larger: Verdict | None = "passed",
+        system: str = "dense",
     ) -> str:
         own, few = (
             make_dataset(db, client, make_items(45), "own"),
             make_dataset(db, client, make_items(count), "few", kind),
         )
-        save_judgement(db, record(db, own, "n1", {MRR: 0.5}), Judgement("passed", 1, (), ()))
-        id = record(db, few, "n1", {MRR: 0.5})
+        save_judgement(db, record(db, own, "n1", {MRR: 0.5}), Judgement(larger, 1, (), ()))
+        id = record(db, few, "n1", {MRR: 0.5}, system=system)
         row = MetricComparison(MRR, "1", True, 1, True, 4, 0.5, 0.5 - fall, -fall, -1.0, 1.0, None, "unclear")
         save_comparisons(db, id, [row])
-        save_judgement(db, id, Judgement("unclear", 1, lost, ()))
+        save_judgement(db, id, Judgement("unclear", 1, lost, failing))
         latest = [judged_before(db, each) for each in evaluations_of_trigger(db, client)]
         [row] = read_view(db, "fleet_overview", client_id=client)
         # As the exit code of --gate says.
         decided = {each.judgement.verdict for each in deciding(db, latest)}
-        assert decided == ({"passed"} if row["verdict"] == "passed" else {"passed", "unclear"})
+        assert decided == ({"passed"} if row["verdict"] == "passed" else {larger, "unclear"})
         return row["verdict"]
 
     assert verdict_with(4, "generated", "a") == "passed"
@@ -213,6 +220,10 @@ def test_a_few_generated_questions_make_no_client_unclear_that_has_a_larger_data
     assert verdict_with(4, "generated", "e", fall=0.25) == "unclear"
     assert verdict_with(4, "generated", "f", lost=(Change(LOST_EVIDENCE, "all of it"),)) == "unclear"
     assert verdict_with(4, "generated", "g", lost=(Change(CHANGED_ANSWERS, "all of them"),)) == "unclear"
+    assert verdict_with(4, "generated", "h", failing=("one",)) == "unclear", "though another began to pass"
+    assert verdict_with(4, "generated", "i", larger=None) == "unclear", "the larger one could not be compared"
+    assert verdict_with(4, "generated", "j", larger="first") == "unclear"
+    assert verdict_with(4, "generated", "k", system="bm25") == "unclear", "another system passed the larger one"
     alone = make_dataset(db, "a", make_items(4), "few", "generated")
     save_judgement(db, record(db, alone, "n2", {MRR: 0.5}, system="mine"), Judgement("unclear", 1, (), ()))
     clients.set_systems(db, "a", ["mine"])

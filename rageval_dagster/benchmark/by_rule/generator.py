@@ -33,7 +33,7 @@ from rageval_dagster.languages import articles, asked_articles, fixed_questions,
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 from rageval_dagster.text import is_character
 
-REVISION = 22
+REVISION = 23
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
@@ -47,6 +47,10 @@ MIN_ASKED_WORDS = 2
 """That carry meaning, of a question that a heading asks."""
 MOST = 0.6
 """A term that has so many of a topic's words is the topic."""
+MAX_QUESTIONS = 3
+"""Of one passage."""
+PAGE = 8
+"""A document of no more chunks is a page: under its title it opens as a section does."""
 SHORT = 2
 """A document of no more chunks is about little else than its title: what it names by the way tells enough there."""
 BOOK = 100
@@ -80,7 +84,8 @@ def generate(
     language: str | None = None,
     facts: CorpusFacts | None = None,
 ) -> list[Candidate]:
-    """One candidate a chunk, in the chunks' order: a question with its answer and quote, or why there is none.
+    """The candidates of each chunk, in the chunks' order: a question with its answer and quote, of headings that stand
+    in one chunk up to `MAX_QUESTIONS`, or one that says why there is none.
 
     The questions test whether the passage is found. There are few kinds (known-item questions, Azzopardi et al. 2007):
 
@@ -120,17 +125,18 @@ def generate(
     sizes = chunks_per_document or Counter(chunk.document_id for chunk in chunks)
     found: list[Candidate] = []
     for chunk in chunks:
-        item, reason = _write(facts.passages[chunk.content_key], facts, seed, sizes.get(chunk.document_id, 1))
-        found.append(
+        items, reason = _write(facts.passages[chunk.content_key], facts, seed, sizes.get(chunk.document_id, 1))
+        found += [
             Candidate(
                 chunk_key=chunk.content_key,
                 generator=generator_name(seed, language),
-                attempt=0,
+                attempt=attempt,
                 status="new" if item else "failed",
                 item=item,
                 reasons=() if item else (reason,),
             )
-        )
+            for attempt, item in enumerate(items or [None])
+        ]
     return found
 
 
@@ -167,30 +173,45 @@ class _Source:
         return digest(str(self.seed), self.passage.chunk.text_hash, what)
 
 
-def _write(passage: Passage, facts: CorpusFacts, seed: int, size: int) -> tuple[Item | None, str]:
-    """The first draft that meets the rules, or why there is none; `size` is that of the document, in chunks."""
+def _write(passage: Passage, facts: CorpusFacts, seed: int, size: int) -> tuple[list[Item], str]:
+    """The first draft that meets the rules, or of headings the first of each of some; or why there is none. `size` is
+    that of the document, in chunks."""
     text = passage.chunk.text[:READ_CHARACTERS]
     if not eligible(text):
-        return None, "too_little_prose"
+        return [], "too_little_prose"
     own = [each for each in passage.sentences if wording(each[0].text) not in facts.repeated]
     if not own:
-        return None, "stands_elsewhere" if passage.sentences else "no_complete_sentence"
+        return [], "stands_elsewhere" if passage.sentences else "no_complete_sentence"
     # No question about it would meet the rules, and there may be thousands.
     if noise_kind(text) != CLEAN:
-        return None, "no_question"
+        return [], "no_question"
     own = [
         each for each in own if len(each[0].text) <= MAX_ANSWER_CHARACTERS and not hangs(each[0].text, passage.language)
     ]
     source = _Source(passage, own, facts, document_topic(passage, facts), seed, size)
     is_of_changes = passage.chunk.document_id in facts.of_changes
     for kind in (_asked, _documents) if is_of_changes else (_asked, _documents, _sections, _subjects, _mentions):
-        for item in sorted(kind(source), key=lambda draft: source.draw(draft.question)):
-            if _tells_more(item, passage) and _is_sound(item, text):
-                said = _said_by(item, passage)
-                told = [item, *(each for each in _with_more(item, said) if _is_sound(each, text))][-1]
-                if len(told.evidence[0].quote or "") > said.announces:
-                    return told, ""
-    return None, "no_question"
+        found: dict[str | None, Item] = {}
+        for draft in sorted(kind(source), key=lambda draft: source.draw(draft.question)):
+            said = _said_by(draft, passage)
+            # Of a heading what is said under it tells nothing of the others.
+            about = said.heading if kind in (_asked, _sections) else None
+            if about not in found and (item := _as_told(draft, said, passage, text, is_asked=kind is _asked)):
+                found[about] = item
+        if found:
+            return list(found.values())[:MAX_QUESTIONS], ""
+    return [], "no_question"
+
+
+def _as_told(draft: Item, said: Sentence, passage: Passage, text: str, is_asked: bool) -> Item | None:
+    """A draft with as much in its answer as meets the rules; None where that tells too little."""
+    # What answers a heading may begin by saying it again.
+    if not is_asked and not (_tells_more(draft, passage) and _is_sound(draft, text)):
+        return None
+    told = [each for each in (draft, *_with_more(draft, said)) if _is_sound(each, text)][-1:]
+    if not told or len(told[0].evidence[0].quote or "") <= said.announces:
+        return None
+    return told[0] if _tells_more(told[0], passage) else None
 
 
 def _is_sound(item: Item, text: str) -> bool:
@@ -233,6 +254,7 @@ def _asked(source: _Source) -> Iterator[Item]:
         is_own = is_plain and wording(sentence.text) not in source.facts.repeated
         if sentence.opens and is_own and is_question(heading) and source.facts.is_single(heading):
             question = _BEFORE_QUESTION.sub("", without_number(heading)).strip()
+            question = question.rstrip(question[-1]) + question[-1]
             is_told = len(set(content_words(question, source.language))) >= MIN_ASKED_WORDS
             said = content_words(sentence.text, source.language)
             # What takes longer to come to its point answers it later.
@@ -280,7 +302,7 @@ def _sections(source: _Source) -> Iterator[Item]:
         held = set(content_words(section or "", language))
         is_defined = entry(section or "") is not None
         # Of a title any sentence says something: one that does not define it is as good as others elsewhere.
-        is_title = held == named and not is_defined
+        is_title = held == named and not is_defined and source.size > PAGE
         if not section or is_title or source.is_alike(sentence) or _is_cut(sentence, source):
             continue
         if is_defined and source.facts.has_own_page(section, source.passage.chunk.document_id):

@@ -101,6 +101,8 @@ MAX_MARKED = 1000
 _CRUMB = re.compile(r"[^«‹]*[»›]")
 """The way to a page on its site."""
 _SITE_NAME = re.compile(r"\s(?:[|·»–—-]|::)\s")
+_BOOK = re.compile(r"[^:.]+: (?=(?:\d{1,2}|[A-Z])(?:\.(?:\d{1,2}(?:\.\d{1,2})*)?\.?)? [^\W\d_])")
+"""As it stands before the number of one of its sections: "Learning Manual: 3.4 Final touches"."""
 _NO_BOUNDARY = re.compile(r"(?<![\w`])`(?![\s`])[^`\n]{1,100}(?<!\s)`(?![\w`])|(?<!\w)\.+(?=[\w/])")
 """Code spans, and the dots that a path or a file name starts with ("./src", ".npmrc"): no sentence ends there."""
 
@@ -223,6 +225,7 @@ def titles(text: str, furniture: Collection[str] = ()) -> list[str]:
         text: the beginning of a document.
         furniture: the `line_key`s of lines that are no heading.
     """
+    text = _BOOK.sub("", text.strip(), count=1) if _BOOK.match(text.strip()) else text
     opening, *of_site = _SITE_NAME.split(text.strip().partition("\n")[0])
     found = [without_number(opening).strip()] if of_site and len(opening) <= MAX_ENTRY_CHARACTERS else []
     marked = found.copy()

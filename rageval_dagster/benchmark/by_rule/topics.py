@@ -57,7 +57,8 @@ def section_topic(heading: str | None, passage: Passage, facts: CorpusFacts, wit
     is_line = is_line or _is_sentence(topic, passage.language) or re.search(r"[%|]| -\w", topic) is not None
     # "a directory or path" is a label in a list.
     opening, _, rest = topic.partition(" ")
-    is_line = is_line or (rest.islower() and opening in articles(passage.language))
+    is_label = rest.islower() and opening in articles(passage.language) and topic not in _text(passage)
+    is_line = is_line or is_label
     is_said = share_said(topic, passage.words, passage.language) >= SPOKEN
     return topic if is_said and not is_line and facts.is_single(heading) else None
 

@@ -73,8 +73,12 @@ def stop_words(language: str | None) -> frozenset[str]:
     return LANGUAGES.get(language or "en", LANGUAGES["en"]).stop_words
 
 
-def hangs(sentence: str, language: str | None) -> bool:
-    """Whether a sentence points back at another one, as far as the language's words tell."""
+def hangs(sentence: str, language: str | None, below: bool = False) -> bool:
+    """Whether a sentence points back at another one, as far as the language's words tell.
+
+    Args:
+        below: it is the first below its heading, which "this" and "it" stand for; only "above" points elsewhere.
+    """
     known = LANGUAGES.get(language or "")
     if known is None:
         return False
@@ -82,6 +86,9 @@ def hangs(sentence: str, language: str | None) -> bool:
     words = [match.group() for match in text_rules.word_spans(folded)]
     if not words:
         return False
+    if below:
+        elsewhere = known.pointing - known.hanging
+        return any(word in folded if is_character(word) else word in words for word in elsewhere)
     if is_character(words[0]):  # without spaces a word is where it stands
         return folded.startswith(tuple(known.hanging)) or any(word in folded for word in known.pointing)
     return (
@@ -89,6 +96,12 @@ def hangs(sentence: str, language: str | None) -> bool:
         or not known.pronouns.isdisjoint(words[:OPENING_WORDS])
         or not known.pointing.isdisjoint(words)
     )
+
+
+def pronouns(language: str | None) -> frozenset[str]:
+    """The words, case-folded, that open a sentence and stand for what was told of before: "it", "this"."""
+    known = LANGUAGES.get(language or "")
+    return known.hanging & (known.pronouns | known.pointing) if known else frozenset()
 
 
 def asked_articles(language: str | None) -> Mapping[str, str]:

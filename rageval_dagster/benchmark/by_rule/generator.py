@@ -29,7 +29,16 @@ from rageval_dagster.benchmark.by_rule.topics import (
 from rageval_dagster.benchmark.rules import Pair, broken_rules, measure
 from rageval_dagster.benchmark.wording import CLEAN, noise_kind
 from rageval_dagster.identity import digest
-from rageval_dagster.languages import articles, asked_articles, fixed_questions, hangs, leading, stop_words, verbs
+from rageval_dagster.languages import (
+    articles,
+    asked_articles,
+    fixed_questions,
+    hangs,
+    leading,
+    pronouns,
+    stop_words,
+    verbs,
+)
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 from rageval_dagster.text import is_character
 
@@ -91,8 +100,8 @@ def generate(
 
     - a question that a heading asks itself, as in a list of frequent ones;
     - about the title of a document, which its first sentence defines;
-    - about an option or identifier that a list defines, or a section that begins in the passage, opens with what its
-      heading says or stands there whole, and says every word of the heading;
+    - about an option or identifier that a list defines, or a section that begins in the passage and tells of its
+      heading, as far as the words show;
     - about the subject of one sentence, where that is plain (`subjects`): an identifier, or a name or noun that the
       passage says again;
     - else, in a document of no more than two chunks, about a name or identifier that one sentence mentions; or a search
@@ -105,7 +114,7 @@ def generate(
 
     The expected answer is the sentence with what follows it in its paragraph, and the list after that; of what opens a
     section, with the rest of it; all up to a length. No sentence is asked about that stands in several documents,
-    points back at another one, or only leads up to a list that is too long, and of a document that lists what changed
+    points back at another one than its heading, or only leads up to a list that is too long, and of a document that lists what changed
     from version to version only what its headings ask. Categories: `entity_specific` where a name is asked about,
     `temporal` where a year is, else `factual_lookup`; never `multi_hop`, which is left to a model.
 
@@ -142,11 +151,12 @@ def generate(
 
 @dataclass(frozen=True)
 class _Source:
-    """A passage with what its questions are made of: its sentences that can be asked about, its document's topic and
-    number of chunks."""
+    """A passage with what its questions are made of: its sentences that can be asked about, those that can as the first
+    under their headings, its document's topic and number of chunks."""
 
     passage: Passage
     own: Sequence[Read]
+    opening: Sequence[Read]
     facts: CorpusFacts
     topic: Topic | None
     seed: int
@@ -185,10 +195,10 @@ def _write(passage: Passage, facts: CorpusFacts, seed: int, size: int) -> tuple[
     # No question about it would meet the rules, and there may be thousands.
     if noise_kind(text) != CLEAN:
         return [], "no_question"
-    own = [
-        each for each in own if len(each[0].text) <= MAX_ANSWER_CHARACTERS and not hangs(each[0].text, passage.language)
-    ]
-    source = _Source(passage, own, facts, document_topic(passage, facts), seed, size)
+    own = [each for each in own if len(each[0].text) <= MAX_ANSWER_CHARACTERS]
+    opening = [each for each in own if each[0].opens and _is_below(each[0], passage.language)]
+    own = [each for each in own if not hangs(each[0].text, passage.language)]
+    source = _Source(passage, own, opening, facts, document_topic(passage, facts), seed, size)
     is_of_changes = passage.chunk.document_id in facts.of_changes
     for kind in (_asked, _documents) if is_of_changes else (_asked, _documents, _sections, _subjects, _mentions):
         found: dict[str | None, Item] = {}
@@ -229,6 +239,24 @@ def _with_more(item: Item, said: Sentence) -> Iterator[Item]:
     for quote in said.more:
         evidence = replace(item.evidence[0], quote=quote)
         yield replace(item, answers=(" ".join(quote.split()),), evidence=(evidence,))
+
+
+def _is_below(sentence: Sentence, language: str | None) -> bool:
+    """Whether the first sentence under a heading can be understood with that alone."""
+    is_plain = not hangs(sentence.text, language)
+    return is_plain or (_is_of_heading(sentence, language) and not hangs(sentence.text, language, below=True))
+
+
+def _is_of_heading(sentence: Sentence, language: str | None) -> bool:
+    """Whether what a sentence points back at is its heading: an option or identifier, or what it names again ("This
+    conflict ..." under "Content conflicts")."""
+    heading = sentence.heading or ""
+    first, *following = words(sentence.text)
+    named = content_words(heading, language)
+    is_named = first in pronouns(language) and not set(named).isdisjoint(
+        content_words(" ".join(following[:2]), language)
+    )
+    return entry(heading) is not None or is_named
 
 
 def _is_cut(sentence: Sentence, source: "_Source") -> bool:
@@ -297,8 +325,8 @@ def _sections(source: _Source) -> Iterator[Item]:
     if asked is None:
         return
     named = set(content_words(document.text, language)) if document else set()
-    for sentence, said_of, _ in source.own:
-        section = section_topic(sentence.heading, source.passage, source.facts, document) if sentence.opens else None
+    for sentence, said_of, _ in source.opening:
+        section = section_topic(sentence.heading, source.passage, source.facts, document)
         held = set(content_words(section or "", language))
         is_defined = entry(section or "") is not None
         # Of a title any sentence says something: one that does not define it is as good as others elsewhere.
@@ -307,19 +335,21 @@ def _sections(source: _Source) -> Iterator[Item]:
             continue
         if is_defined and source.facts.has_own_page(section, source.passage.chunk.document_id):
             continue
-        if not (sentence.is_section or _opens_with(section, sentence, said_of, language)):
+        is_pointed_at = words(sentence.text)[0] in pronouns(language) and _is_of_heading(sentence, language)
+        is_several = sentence.more and not is_defined
+        if not (
+            sentence.is_section or is_several or is_pointed_at or _opens_with(section, sentence, said_of, language)
+        ):
             continue
-        # Readers called 10 % of these bad, and 20 % of those whose answer does not say every word of the heading.
-        if not (is_defined or _is_said(section, sentence, language)):
+        if not (is_defined or is_pointed_at or _is_said(section, sentence, language)):
             continue
         # Every program has its own "--help".
         is_option = section.startswith("--")
         if is_option and not document:
             continue
-        told = sentence.told if is_defined or sentence.is_section else sentence.quote
         parts = " ".join(_NAME_PART.findall(section))
         least = MIN_NEW_WORDS_OF_SUBJECT if is_defined else MIN_NEW_WORDS_OF_SECTION
-        if len(_new_words(f"{section} {parts}", told, language)) < least:
+        if len(_new_words(f"{section} {parts}", sentence.told, language)) < least:
             continue
         # Many programs have a "--force", and many chapters a "Cluster setup".
         is_long = not is_option and (is_defined or len(held) > MIN_TOPIC_WORDS)
@@ -331,13 +361,18 @@ def _sections(source: _Source) -> Iterator[Item]:
 
 
 def _is_said(heading: str, sentence: Sentence, language: str | None) -> bool:
-    """Whether what a sentence goes on to tell says every word of a heading."""
+    """Whether what a sentence goes on to tell is of its heading: one says every word of it, several half of them.
+
+    Of those that say less, readers called a fifth bad.
+    """
     said = set(content_words(sentence.told, language))
+    meant, first = content_words(heading, language), content_words(sentence.text, language)
+    # "Relative entry": "Absolute entry needs ..."
+    if len(meant) > 1 and meant[0] not in first and first[1 : len(meant)] == meant[1:]:
+        return False
     # "files" by "file".
-    return all(
-        any(each.startswith(word) or word.startswith(each) for each in said)
-        for word in content_words(heading, language)
-    )
+    found = sum(any(each.startswith(word) or word.startswith(each) for each in said) for word in meant)
+    return found >= len(meant) * (SPOKEN if sentence.more else 1)
 
 
 def _opens_with(topic: str, sentence: Sentence, said_of: Term | None, language: str | None) -> bool:
@@ -348,10 +383,8 @@ def _opens_with(topic: str, sentence: Sentence, said_of: Term | None, language: 
     if entry(topic):
         is_of_it = said_of is None or share_said(topic, content_words(said_of.text, language), language) >= SPOKEN
         return is_of_it and not _leads_up(topic, sentence, language)
-    meant, first = content_words(topic, language), content_words(sentence.text, language)
-    # "Relative entry": "Absolute entry needs ..."
-    is_other = len(meant) > 1 and meant[0] not in first and first[1 : len(meant)] == meant[1:]
-    return not is_other and share_said(topic, first[: len(set(meant)) + 1], language) > SPOKEN
+    first = content_words(sentence.text, language)[: len(set(content_words(topic, language))) + 1]
+    return share_said(topic, first, language) > SPOKEN
 
 
 def _leads_up(name: str, sentence: Sentence, language: str | None) -> bool:

@@ -1074,6 +1074,19 @@ def test_a_word_that_other_documents_have_as_a_heading_is_no_documents_topic() -
     assert not any("Tanks?" in each for each in questions([page, other]))
 
 
+def test_what_an_items_list_goes_on_with_is_no_part_of_its_answer() -> None:
+    told = "- `north_order`: The place of the order is kept when the crew is away. It is kept for a year."
+    for follows, is_more in (("- bracket: What is around it.", False), ("Those are all.", False), ("  - One.", True)):
+        text = f"{told}\n\n{follows}\n\nThe map is old."
+        [item] = items(generate([Chunk("a", text, "map.html", position=3)], 0))
+        assert item.answers[0] == told.partition(": ")[2] + (" - One." if is_more else "")
+
+
+def test_a_heading_that_goes_on_from_another_is_not_asked() -> None:
+    text = "## …find the file of the harbour?\n\nThe file of the harbour is found beside the map, in the old box."
+    assert questions([Chunk("a", text, "faq.md")]) == set()
+
+
 def test_each_heading_of_a_passage_is_asked_about_up_to_three() -> None:
     told = "The place of the {0} on the map is kept when the crew of the {1} ship is away."
     defined = [

@@ -114,9 +114,9 @@ def generate(
 
     The expected answer is the sentence with what follows it in its paragraph, and the list after that; of what opens a
     section, with the rest of it; all up to a length. No sentence is asked about that stands in several documents,
-    points back at another one than its heading, or only leads up to a list that is too long, and of a document that lists what changed
-    from version to version only what its headings ask. Categories: `entity_specific` where a name is asked about,
-    `temporal` where a year is, else `factual_lookup`; never `multi_hop`, which is left to a model.
+    points back at another one than its heading, or only leads up to a list that is too long, and of a document that
+    lists what changed from version to version only what its headings ask. Categories: `entity_specific` where a name
+    is asked about, `temporal` where a year is, else `factual_lookup`; never `multi_hop`, which is left to a model.
 
     Every question meets the pair rules of `benchmark.rules`. Never raises, for any text. The quote is an exact
     substring of the chunk; the answer is one too, but for line breaks, which become blanks. A candidate's `chunk_key`
@@ -283,7 +283,8 @@ def _asked(source: _Source) -> Iterator[Item]:
         if sentence.opens and is_own and is_question(heading) and source.facts.is_single(heading):
             question = _BEFORE_QUESTION.sub("", without_number(heading)).strip()
             question = question.rstrip(question[-1]) + question[-1]
-            is_told = len(set(content_words(question, source.language))) >= MIN_ASKED_WORDS
+            # "... find the file?" goes on from what stands above it.
+            is_told = len(set(content_words(question, source.language))) >= MIN_ASKED_WORDS and question[0] not in ".…"
             said = content_words(sentence.text, source.language)
             # What takes longer to come to its point answers it later.
             is_said = sentence.is_section or share_said(question, said, source.language) >= SPOKEN

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from rageval_dagster.benchmark.by_rule.terms import IDENTIFIER, PLACEHOLDER
 from rageval_dagster.benchmark.wording import word_count
@@ -450,7 +451,7 @@ def _beyond(
     """
     found: list[str] = []
     is_told = True
-    for number, block in enumerate(after):
+    for number, block in enumerate(after[: _within_item(text, begin, after)]):
         said = block.group()
         before = after[number - 1].group() if number else ""
         follows = after[number + 1].group() if number + 1 < len(after) else ""
@@ -469,6 +470,16 @@ def _beyond(
         if is_told:
             found.append(text[begin : block.end()])
     return found, False
+
+
+def _within_item(text: str, begin: int, after: Sequence[re.Match[str]]) -> int:
+    """How many of the paragraphs that follow what a list's item begins with are indented as its own; else all."""
+    line = text[text.rfind("\n", 0, begin) + 1 : begin]
+    item = _LIST_ITEM.match(f"{line}x")
+    if item is None:
+        return len(after)
+    own = takewhile(lambda block: len(block.group()) - len(block.group().lstrip(" ")) > len(item[1]), after)
+    return sum(1 for _ in own)
 
 
 def _is_heading(block: str, before: str, follows: str) -> bool:

@@ -1,5 +1,8 @@
 """Does the keyless benchmark rank retrieval systems as human questions do? Nine systems, Kendall's tau of their MRR.
 
+Beside it stands how well two random halves of the human questions agree with each other, and how many of the pairs of
+systems that the human questions tell apart are ranked alike.
+
 Usage: python benchmarks/synthetic_vs_human.py [SET ...]    (default: clapnq xquad_en, found in RAGEVAL_DATA_DIR)
 
 The sets xquad.de and xquad.zh are German and Chinese. No model that reads them is at hand, so there the nine systems
@@ -11,6 +14,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from statistics import mean, pstdev
 from typing import Any
@@ -28,6 +32,7 @@ from rageval_dagster.settings import Settings
 
 DATA = Path(os.environ.get("RAGEVAL_DATA_DIR", Path(__file__).parents[1] / "../shared/data"))
 SEEDS = 10
+HALVES, RESAMPLES = 200, 1000
 DEPTH = 10
 CUT = 200
 AIM = 0.8
@@ -95,8 +100,8 @@ class LexicalSystems:
         self._ngrams = _Ngrams(passages, (2, 3))
         self._signs = _Ngrams(passages, (1, 1))
 
-    def mrr(self, questions: Questions) -> dict[str, float]:
-        """Of each system, the mean reciprocal rank of the first relevant passage among the first `DEPTH`."""
+    def reciprocal_ranks(self, questions: Questions) -> dict[str, np.ndarray]:
+        """Of each system and question, that of the first relevant passage; 0 if it is not among the first `DEPTH`."""
         bm25 = self._bm25.scores(questions.texts)
         ngrams = self._ngrams.scores(questions.texts)
         shuffled = bm25.copy()
@@ -114,7 +119,7 @@ class LexicalSystems:
             "single characters": self._signs.scores(questions.texts),
             "rrf of bm25 and n-grams": _fusion(bm25) + _fusion(ngrams),
         }
-        return {name: _mrr(matrix, questions.relevant) for name, matrix in scores.items()}
+        return {name: _reciprocal(matrix, questions.relevant) for name, matrix in scores.items()}
 
 
 class _Ngrams:
@@ -147,8 +152,8 @@ class Systems:
         noise = rng.standard_normal(self._passages.shape) / np.sqrt(self._passages.shape[1])
         self._noisy = _unit(self._passages + noise)
 
-    def mrr(self, questions: Questions) -> dict[str, float]:
-        """Of each system, the mean reciprocal rank of the first relevant passage among the first `DEPTH`."""
+    def reciprocal_ranks(self, questions: Questions) -> dict[str, np.ndarray]:
+        """Of each system and question, that of the first relevant passage; 0 if it is not among the first `DEPTH`."""
         asked = self._vectors.of(questions.texts)
         dense = asked @ self._passages.T
         bm25 = self._bm25.scores(questions.texts)
@@ -165,7 +170,7 @@ class Systems:
             "dense, a seventh shuffled": asked @ self._shuffled.T,
             "dense plus noise": asked @ self._noisy.T,
         }
-        return {name: _mrr(matrix, questions.relevant) for name, matrix in scores.items()}
+        return {name: _reciprocal(matrix, questions.relevant) for name, matrix in scores.items()}
 
 
 def _cut(passages: Sequence[str]) -> tuple[list[str], np.ndarray]:
@@ -196,9 +201,38 @@ def _fusion(scores: Scores) -> Scores:
     return 1 / (FUSION_K + _ranks(scores))
 
 
-def _mrr(scores: Scores, relevant: Sequence[set[int]]) -> float:
-    first = [min(ranks[row] for row in rows) for ranks, rows in zip(_ranks(scores), relevant, strict=True)]
-    return mean(1 / int(rank) if rank <= DEPTH else 0.0 for rank in first)
+def _reciprocal(scores: Scores, relevant: Sequence[set[int]]) -> np.ndarray:
+    first = np.array([min(ranks[row] for row in rows) for ranks, rows in zip(_ranks(scores), relevant, strict=True)])
+    return np.where(first <= DEPTH, 1 / first, 0.0)
+
+
+def _means(found: dict[str, np.ndarray]) -> dict[str, float]:
+    return {name: float(each.mean()) for name, each in found.items()}
+
+
+def halves(found: dict[str, np.ndarray]) -> list[float]:
+    """Kendall's tau of the systems' MRR over one half of the questions and over the other, for some random halves."""
+    rng = np.random.default_rng(0)
+    size = len(next(iter(found.values())))
+    taus = []
+    for _ in range(HALVES):
+        order = rng.permutation(size)
+        one, other = ({name: each[part] for name, each in found.items()} for part in np.array_split(order, 2))
+        taus.append(tau(_means(one), _means(other)))
+    return taus
+
+
+def told_apart(found: dict[str, np.ndarray]) -> list[tuple[str, str]]:
+    """The pairs of systems, the better one first, of which a paired bootstrap puts 95 % of the differences on one side
+    of zero."""
+    rng = np.random.default_rng(0)
+    size = len(next(iter(found.values())))
+    drawn = rng.integers(0, size, (RESAMPLES, size))
+    pairs = []
+    for one, other in combinations(found, 2):
+        low, high = np.quantile((found[one] - found[other])[drawn].mean(axis=1), [0.025, 0.975])
+        pairs += [(one, other)] if low > 0 else [(other, one)] if high < 0 else []
+    return pairs
 
 
 def repeated(questions: Questions, passages: Sequence[str]) -> float:
@@ -252,14 +286,15 @@ def report(name: str, vectors: Vectors) -> None:
     passages = [chunk.text for chunk in chunks]
     lexical = name.startswith("xquad.") or name.endswith(",words")
     systems = LexicalSystems(passages) if lexical else Systems(passages, vectors)
-    by_human = systems.mrr(human)
+    human_ranks = systems.reciprocal_ranks(human)
+    by_human = _means(human_ranks)
     synthetic = []
     for seed in range(SEEDS):
         candidates = generate(chunks, seed)
         rows = {chunk.content_key: row for row, chunk in enumerate(chunks)}
         made = [(rows[each.chunk_key], each.item) for each in candidates if each.item is not None]
         synthetic.append(Questions([item.question for _, item in made], [{row} for row, _ in made]))
-    by_seed = [systems.mrr(questions) for questions in synthetic]
+    by_seed = [_means(systems.reciprocal_ranks(questions)) for questions in synthetic]
     taus = [tau(by_human, mrr) for mrr in by_seed]
     print(f"\n{name}: {len(human.texts)} human questions, {mean(len(q.texts) for q in synthetic):.0f} synthetic a seed")
     print(f"  {'MRR@10':28s} {'human':>7s} synthetic (mean ± standard deviation over seeds)")
@@ -273,6 +308,11 @@ def report(name: str, vectors: Vectors) -> None:
         f"  Kendall's tau {mean(taus):.3f} ± {pstdev(taus):.3f} ({min(taus):.3f} to {max(taus):.3f}, {SEEDS} seeds): "
         f"{verdict} the aim of {AIM}"
     )
+    between = halves(human_ranks)
+    print(f"  tau between two halves of the human questions {mean(between):.3f} ± {pstdev(between):.3f}")
+    apart = told_apart(human_ranks)
+    alike = mean(sum(mrr[better] > mrr[worse] for better, worse in apart) for mrr in by_seed)
+    print(f"  of the {len(apart)} pairs of 36 that the human questions tell apart, {alike:.1f} are ranked alike")
 
 
 if __name__ == "__main__":

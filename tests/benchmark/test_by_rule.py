@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rageval_dagster.benchmark.by_rule.generator import generate
-from rageval_dagster.benchmark.by_rule.prose import eligible, sentences, titles, without_number
+from rageval_dagster.benchmark.by_rule.prose import clean_heading, eligible, sentences, titles, without_number
 from rageval_dagster.benchmark.by_rule.subjects import noun_phrases, subject
 from rageval_dagster.benchmark.by_rule.terms import Surroundings, in_lower_case, terms
 from rageval_dagster.benchmark.related import Related
@@ -1066,6 +1066,17 @@ def test_a_document_that_lists_what_changed_tells_nothing_of_what_it_names() -> 
         assert any("north_order" in each for each in questions(chunks)) == is_asked
 
 
+def test_documents_whose_titles_differ_in_a_version_list_what_changed() -> None:
+    told = "- `north_order`: The place of the order on the map is kept when the crew of the ship is away."
+    for versions, is_asked in (("1.7", "1.8", "1.9.1"), False), (("1.7", "1.8", "2.0"), False), (("1.7", "1.8"), True):
+        notes = [
+            Chunk(f"n{n}", "The shop is large.", f"{n}.md", position=0, title=f"Shop {n} release notes")
+            for n in versions
+        ]
+        asked = questions([*notes, Chunk("a", told, f"{versions[0]}.md", position=1)])
+        assert any("north_order" in each for each in asked) == is_asked
+
+
 def test_a_word_that_other_documents_have_as_a_heading_is_no_documents_topic() -> None:
     told = "# Tanks\n\nTanks are boxes of steel that hold water for the ferries of the town.\n\nAll tanks are full."
     page = Chunk("a", told, "tanks.md", position=0)
@@ -1080,6 +1091,27 @@ def test_what_an_items_list_goes_on_with_is_no_part_of_its_answer() -> None:
         text = f"{told}\n\n{follows}\n\nThe map is old."
         [item] = items(generate([Chunk("a", text, "map.html", position=3)], 0))
         assert item.answers[0] == told.partition(": ")[2] + (" - One." if is_more else "")
+
+
+def test_no_answer_ends_with_what_points_at_something_below() -> None:
+    told = "By night the crew of the old ferry sees two lights that stand in the harbour. They burn until the morning."
+    for more, is_told in (("The map shows it.", True), ("An example is below.", False)):
+        text = f"# Harbour lights\n\n{told} {more}\n\n# Others\n\nMore."
+        [item] = items(generate([Chunk("a", text, "book.md", position=3)], 0))
+        assert item.answers[0] == (f"{told} {more}" if is_told else told)
+
+
+def test_a_key_of_an_array_keeps_its_brackets() -> None:
+    told = "The path to the file with the ssl key of the crew. Servers need it by night, when the harbour is dark."
+    text = f"$cfg['Servers'][$i]['ssl_key']¶\n\n{told}"
+    assert questions([Chunk("a", text, "config.html", position=3)]) == {
+        "What should I know about $cfg['Servers'][$i]['ssl_key']?"
+    }
+
+
+def test_the_link_to_a_function_s_source_is_no_part_of_its_name() -> None:
+    assert clean_heading("class shop.Order[source]¶") == "shop.Order"
+    assert clean_heading("Orders [1]") == "Orders [1]"
 
 
 def test_a_heading_that_goes_on_from_another_is_not_asked() -> None:

@@ -50,7 +50,9 @@ RARE = 2
 
 _VERSION = re.compile(r"#+ (?:[^\W\d_]+ )?\W*v?\d+(?:\.\d+)+[\w.+-]*[\W\d]*")
 VERSIONS = 3
-"""A document with so many headings that are versions lists what changed, and says of nothing what it is."""
+"""A document with so many headings that are versions lists what changed, and says of nothing what it is; so do so many
+documents whose titles differ in a version."""
+_DOTTED = re.compile(r"\d+(?:\.\d+)+")
 _OF_WHAT = re.compile(r"(?<=\S) \((?:[^()]|\([^()]*\))+\)$")
 """What many titles end with in parentheses."""
 
@@ -223,7 +225,7 @@ def read_corpus(
         pages=_pages(named),
         places={key: frozenset(found) for key, found in looked.places.items()},
         documents=looked.documents,
-        of_changes=lines.of_changes(),
+        of_changes=lines.of_changes() | _of_versions(named),
         few=few,
         chunks_with=chunks_with,
         nouns=_nouns(passages.values()),
@@ -306,6 +308,15 @@ def _pages(titles: Mapping[str, tuple[str, int]]) -> dict[str, frozenset[str]]:
         for name in filter(entry, (*title.split(), file_name(document_id))):
             found[wording(name)].add(document_id)
     return {key: frozenset(documents) for key, documents in found.items()}
+
+
+def _of_versions(titles: Mapping[str, tuple[str, int]]) -> frozenset[str]:
+    """The documents of a series whose titles differ in a version alone: "Django 1.7 release notes"."""
+    alike: dict[str, set[str]] = defaultdict(set)
+    for document_id, (title, _) in titles.items():
+        if _DOTTED.search(title):
+            alike[_DOTTED.sub("0", title)].add(document_id)
+    return frozenset(each for found in alike.values() if len(found) >= VERSIONS for each in found)
 
 
 def _names(passages: Iterable[Passage], looked: "_Wordings") -> dict[str, str]:

@@ -218,7 +218,7 @@ def _as_told(draft: Item, said: Sentence, passage: Passage, text: str, is_asked:
     # What answers a heading may begin by saying it again.
     if not is_asked and not (_tells_more(draft, passage) and _is_sound(draft, text)):
         return None
-    told = [each for each in (draft, *_with_more(draft, said)) if _is_sound(each, text)][-1:]
+    told = [each for each in (draft, *_with_more(draft, said, passage.language)) if _is_sound(each, text)][-1:]
     if not told or len(told[0].evidence[0].quote or "") <= said.announces:
         return None
     return told[0] if _tells_more(told[0], passage) else None
@@ -233,10 +233,14 @@ def _said_by(item: Item, passage: Passage) -> Sentence:
     return next(sentence for sentence, *_ in passage.sentences if sentence.quote == item.evidence[0].quote)
 
 
-def _with_more(item: Item, said: Sentence) -> Iterator[Item]:
+def _with_more(item: Item, said: Sentence, language: str | None) -> Iterator[Item]:
     """The item with more and more of its paragraph and section in its answer: one sentence often says only what the
-    next ones tell more of."""
+    next ones tell more of. No answer ends with what points at something below."""
+    length = len(said.quote)
     for quote in said.more:
+        added, length = quote[length:].rpartition("\n\n")[2], len(quote)
+        if hangs(added, language, below=True):
+            continue
         evidence = replace(item.evidence[0], quote=quote)
         yield replace(item, answers=(" ".join(quote.split()),), evidence=(evidence,))
 

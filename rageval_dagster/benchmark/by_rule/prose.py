@@ -63,7 +63,7 @@ _POINTS = re.compile(r": | = |\b[^\W\d_]+ \d+\.\d|\[[^\]]*\d\]|\[[^\]]+\],|^\[")
 _GLUED = re.compile(r"[.!?][\w<%${*/-]", re.ASCII)
 _SHORT_LINE = re.compile(r"[^\n]{1,30}\n\s*([^\W\d_])")
 """A short line before one that begins anew: the text of a PDF has no blank lines around headings."""
-_IDENTIFIER = re.compile(r"\w\.\w|^[A-Z]{2,}_|^[a-z]")
+_IDENTIFIER = re.compile(r"\w\.\w|^[A-Z]{2,}_|^[a-z]|[$\[]")
 _TORN = re.compile(r"[^\W\d_][-\u00ad\u2010] [^\W\d_]|\ufffd|\.[a-z]{1,4}\.$")
 """A word torn at the end of a line, or a file's name at its dots."""
 
@@ -95,6 +95,8 @@ _SHORT_OPTION = re.compile(r"-\w(?: \S+)?")
 _DEFINING_ITEM = re.compile(
     r" *[-*+•] +(?P<name>`[^`\n]+`|\*\*[^*\n]+\*\*|[^\s`*]+)(?: \([^()\n]*\))?(?::| [-–—]) +(?P<text>\S.*)"
 )
+_LINKED = re.compile(r"\[\w+\](?=¶$)")
+"""A link before that mark, as to a function's source."""
 HEADING_MARK = "¶"
 """Of a link to a heading, behind it."""
 MAX_MARKED = 1000
@@ -256,7 +258,7 @@ def without_number(heading: str) -> str:
 
 def clean_heading(line: str) -> str:
     """A line as the heading that it may be: without markup."""
-    line = line.strip()
+    line = _LINKED.sub("", line.strip())
     if signature := _SIGNATURE.fullmatch(line):
         name = signature["name"] or signature["labelled"]
         is_plain = signature["labelled"] and "(" in signature["rest"] and not IDENTIFIER.fullmatch(name)

@@ -109,7 +109,8 @@ def share_said(topic: str, said: Collection[str], language: str | None) -> float
 def _within_a_sentence(heading: str, passage: Passage) -> str:
     """A heading as it reads within a sentence: without its number and quotation marks, in lower case where the passage
     has it so."""
-    topic = " ".join(re.sub(r"[\"“”`*\[\]]|''", "", without_number(heading)).split())
+    marks = r"[\"“”`*\[\]]|''" if " " in heading else "[`*]"
+    topic = " ".join(re.sub(marks, "", without_number(heading)).split())
     topic = re.sub(r"^[\W_]+ ", "", topic)
     first, _, rest = topic.partition(" ")
     # "7 Miscellanea" of a list of contents, unlike "12 Angry Men", which the passage says.

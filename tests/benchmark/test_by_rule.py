@@ -192,6 +192,10 @@ def test_a_title_is_what_a_document_opens_with(text: str, expected: str | None) 
     assert titles(text)[:1] == ([expected] if expected else [])
 
 
+NOTES = [Chunk(f"note {n}", "All is well.", f"note {n}.md") for n in range(16)]
+"""A corpus with them is one of articles."""
+
+
 def questions(
     chunks: list[Chunk], corpus: list[Chunk] | None = None, language: str | None = None, size: int = 9
 ) -> set[str]:
@@ -240,7 +244,7 @@ def test_what_every_document_begins_with_is_no_topic_and_a_name_that_one_is_full
         for n, (name, town) in enumerate(names)
         for part, ship in enumerate((f"{name} Old", f"{name} New", f"{name} Red"))
     ]
-    asked = questions([chunk for chunk in filings if chunk.position == 2], filings)
+    asked = questions([chunk for chunk in filings if chunk.position == 2], [*filings, *NOTES])
     assert asked
     assert not any("SECURITIES" in each or "English version" in each or "____" in each for each in asked)
     assert all(any(name in each for name, _ in names) for each in asked)
@@ -258,7 +262,7 @@ def test_a_page_header_is_neither_a_topic_nor_a_part_of_a_sentence() -> None:
         )
         for n, word in enumerate(("amber", "birch", "cedar", "delta", "ember"), 1)
     ]
-    made = items(generate(pages, 0))
+    made = items(generate([*pages, *NOTES], 0))
     assert len(made) == len(pages)
     for item in made:
         assert "Release" not in item.question
@@ -709,7 +713,16 @@ def test_a_title_may_follow_a_line_that_many_pages_begin_with_and_precede_a_list
             Chunk(f"{n}c", told.format(held, name), f"{n}.html", position=2),
         )
     ]
-    assert any("“Loading the tug well”" in each for each in questions(pages))
+    assert any("“Loading the tug well”" in each for each in questions([*pages, *NOTES]))
+
+
+def test_of_what_sentences_name_by_the_way_only_articles_are_asked_about() -> None:
+    told = "The ballast tank of a ferry holds sea water on a rough day. The ballast tank is pumped out in the harbour."
+    named = Chunk("n", f"# How to load ferries\n\n{told}", "load.md", position=0)
+    manual = [Chunk(f"m{n}", f"The crane number {n} is old.", "manual.md", position=n) for n in range(3)]
+    assert questions([named], size=2)
+    assert questions([named], [named, *manual], size=2) == set()
+    assert questions([named], [named, *manual, *NOTES], size=2)
 
 
 def test_a_list_of_contents_gives_no_title() -> None:

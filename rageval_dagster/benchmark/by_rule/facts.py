@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import PurePosixPath
 
@@ -49,6 +50,8 @@ RARE = 2
 """What is asked about stands together in no more chunks: neighbours that overlap are two."""
 
 _VERSION = re.compile(r"#+ (?:[^\W\d_]+ )?\W*v?\d+(?:\.\d+)+[\w.+-]*[\W\d]*")
+SHORT = 2
+"""A document of no more chunks is about little else than its title: what it names by the way tells enough there."""
 VERSIONS = 3
 """A document with so many headings that are versions lists what changed, and says of nothing what it is; so do so many
 documents whose titles differ in a version."""
@@ -114,6 +117,12 @@ class CorpusFacts:
     few: int
     chunks_with: Mapping[str, int]
     nouns: Mapping[str | None, frozenset[str]]
+
+    @cached_property
+    def is_of_articles(self) -> bool:
+        """Whether most of the corpus stands in documents of no more than `SHORT` chunks."""
+        sizes = Counter(self.documents)
+        return 2 * sum(size for size in sizes.values() if size <= SHORT) > len(self.documents)
 
     def is_single(self, heading: str, document_id: str | None = None) -> bool:
         """Whether a heading stands in one place of the corpus, or of a document: neighbours, which overlap, are one.

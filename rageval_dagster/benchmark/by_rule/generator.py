@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from rageval_dagster.benchmark.by_rule.facts import RARE, CorpusFacts, Passage, Read, read_corpus, wording
+from rageval_dagster.benchmark.by_rule.facts import RARE, SHORT, CorpusFacts, Passage, Read, read_corpus, wording
 from rageval_dagster.benchmark.by_rule.prose import (
     READ_CHARACTERS,
     Sentence,
@@ -60,8 +60,6 @@ MAX_QUESTIONS = 3
 """Of one passage."""
 PAGE = 8
 """A document of no more chunks is a page: under its title it opens as a section does."""
-SHORT = 2
-"""A document of no more chunks is about little else than its title: what it names by the way tells enough there."""
 BOOK = 100
 """The title of a document of so many chunks tells little of each. Where it is not needed, it only leads away from the
 passage: of 72 questions about Kerberos' manuals, the reference system found .54 without any title, .36 with all."""
@@ -102,11 +100,11 @@ def generate(
     - about the title of a document, which its first sentence defines;
     - about an option or identifier that a list defines, or a section that begins in the passage and tells of its
       heading, as far as the words show;
-    - about the subject of one sentence, where that is plain (`subjects`): an identifier, or a name or noun that the
-      passage says again;
-    - else, in a document of no more than two chunks, about a name or identifier that one sentence mentions; or a search
-      query: its topic, with one to three whole names, identifiers, years or nouns of one sentence, of which the passage
-      goes on to tell. Where no topic is known, the subject is among them.
+    - in a corpus of articles, about the subject of one sentence, where that is plain (`subjects`): an identifier, or a
+      name or noun that the passage says again;
+    - else, in a document of no more than `SHORT` chunks of such a corpus, about a name or identifier that one sentence
+      mentions; or a search query: its topic, with one to three whole names, identifiers, years or nouns of one
+      sentence, of which the passage goes on to tell. Where no topic is known, the subject is among them.
 
     What is asked about stands in no other passage, with the document's topic or section. The question tells that; the
     title of a long document only where it is needed, or the heading is short. In a language without fixed sentences all
@@ -199,8 +197,11 @@ def _write(passage: Passage, facts: CorpusFacts, seed: int, size: int) -> tuple[
     opening = [each for each in own if each[0].opens and _is_below(each[0], passage.language)]
     own = [each for each in own if not hangs(each[0].text, passage.language)]
     source = _Source(passage, own, opening, facts, document_topic(passage, facts), seed, size)
-    is_of_changes = passage.chunk.document_id in facts.of_changes
-    for kind in (_asked, _documents) if is_of_changes else (_asked, _documents, _sections, _subjects, _mentions):
+    kinds = [_asked, _documents]
+    if passage.chunk.document_id not in facts.of_changes:
+        # In manuals readers called two of five questions about what sentences name bad.
+        kinds += [_sections, _subjects, _mentions] if facts.is_of_articles else [_sections]
+    for kind in kinds:
         found: dict[str | None, Item] = {}
         for draft in sorted(kind(source), key=lambda draft: source.draw(draft.question)):
             said = _said_by(draft, passage)

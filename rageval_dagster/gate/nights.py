@@ -89,8 +89,9 @@ def verdicts(
     """The verdict on each night, told by the nights up to it: one metric of which more is better.
 
     Regressed: the fall is surely beyond the tolerance. Passed: it is within the tolerance, or no more than chance does
-    in one look of ten. Unclear: all else, and where too few questions link the night with the reference, or fewer than
-    five. A night with the very scores of the night before gets its verdict: there was nothing to look at.
+    in one look of ten, and where no fall would show, no more than one question's worth. Unclear: all else, and where
+    too few questions link the night with the reference, or fewer than five. A night with the very scores of the night
+    before gets its verdict: there was nothing to look at.
 
     Two things can be sure: tonight's fall, unless nothing changed since the night before, and the mean fall of the last
     four nights, which finds slow decay. Where nothing changed, a regression stands as long as a single look is sure of
@@ -223,7 +224,9 @@ class Course:
         found = moved.verdict(sure_by, self._levels, variances)
         if found.decision == "passed" and tonight.linking < LEAST_LINKED * questions - _ROUNDING:
             return NightVerdict("unclear", None, None, None, None, None, variances)
-        if found.decision == "passed" and tonight.questions < LEAST_QUESTIONS:
+        # Where no fall of any size would show, more than one question's worth is not called none.
+        is_blind = moved.is_beyond and found.resolution is None and moved.fall > 1.0 / tonight.questions + _ROUNDING
+        if found.decision == "passed" and (tonight.questions < LEAST_QUESTIONS or is_blind):
             found = replace(found, decision="unclear")
         better = moved.turned.sure_by(self._levels, still) is not None
         return replace(found, better=better, suspected=suspected)

@@ -64,7 +64,7 @@ _ANSWERS: dict[Tone, str] = {
 """May it ship?"""
 _MISSING = "Unclear: documents or parts of them are missing"
 _IF_MEANT = "May ship, if the documents were meant to change"
-_TOO_FEW = "No drop seen, but too few questions to be sure"
+_TOO_FEW = "No clear drop, but too few questions to be sure"
 _LARGE_ONLY = "No large drop seen; with so few questions, a smaller one can stay unseen"
 _ORIGINS = {"extractive": "written by rules", "llm": "written by a model"}
 

@@ -306,13 +306,13 @@ def _by_the_gate(found: Verdict, levels: Mapping[str, Summary], moved: str) -> s
             but = "" if found.gone is None else f", but {found.gone}"
             return f"passed, and better since {day}: {moved}{but}"
         case _ if found.gone is not None:
-            return f"passed: no drop since {day}, but {found.gone}"
+            return f"passed: no clear drop since {day}, but {found.gone}"
         case _ if not found.can_prove:
-            return f"passed: no drop since {day}, but too few questions to be sure"
+            return f"passed: no clear drop since {day}, but too few questions to be sure"
         case _ if found.shows_large_drops_only:
             asked = plural(evaluation.item_count, "question")
             seen = number(seen_from(found.provable))
-            return f"passed: no drop seen since {day}, but {asked} can reliably show only one of {seen} or more"
+            return f"passed: no clear drop since {day}, but {asked} can reliably show only one of {seen} or more"
         case _:
             return f"passed: as good as on {day}"
 

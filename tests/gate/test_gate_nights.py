@@ -158,6 +158,12 @@ def test_one_confirmed_failure_passes_however_few_the_questions(size: int) -> No
     assert verdicts(fallen(size, 1), confirmed=[None, {"q0": -1}], looks=1)[1].decision == "passed"
 
 
+@pytest.mark.parametrize(("fails", "decision"), [(1, "passed"), (2, "unclear")])
+def test_where_no_fall_would_show_more_than_one_failure_is_not_called_none(fails: int, decision: str) -> None:
+    [_, found] = verdicts(fallen(10, fails))
+    assert (found.decision, found.resolution) == (decision, None)
+
+
 def renewed(rng: np.random.Generator, level: Sequence[float], size: int = 60, leaving: int = 12) -> Nights:
     """A benchmark with some questions replaced each night, by harder ones, at these hit rates of the old ones."""
     live = [(number, rng.random()) for number in range(size)]

@@ -14,6 +14,7 @@ from rageval_dagster.gate.incidents import EndedRun, note_run
 from rageval_dagster.records import Evidence, Item, Outcome
 from rageval_dagster.report.files import write_client_report, write_fleet_report
 from rageval_dagster.settings import Settings, load_settings
+from rageval_dagster.storage.benchmark import DatasetKind
 from rageval_dagster.storage.clients import ensure_client
 from rageval_dagster.storage.database import Database, open_database
 from rageval_dagster.storage.evaluations import update_evaluation
@@ -352,15 +353,19 @@ def test_printed_it_has_everything_that_folds_out_and_no_controls(
     assert not page.locator(".filters").first.is_visible()
 
 
-def test_too_few_questions_come_with_what_to_do(sqlite_db: Database, settings: Settings, open_page: Open) -> None:
+@pytest.mark.parametrize("kind", ["generated", "imported"])
+def test_too_few_questions_come_with_what_to_do(
+    sqlite_db: Database, settings: Settings, open_page: Open, kind: DatasetKind
+) -> None:
     items = make_items(20)
-    dataset = make_dataset(sqlite_db, "acme", items)
+    dataset = make_dataset(sqlite_db, "acme", items, kind=kind)
     spec = replace(SPEC, effect=settings.gate_effect)
     for night, wrong in (("n1", 0), ("n2", 1)):
         held(sqlite_db, evaluated(sqlite_db, dataset, night, ranks(items, wrong), items=items), spec=spec)
     remedy = open_page(write_client_report(sqlite_db, settings, "acme")).locator(".remedy").inner_text()
     assert "To see one of .25, ask about " in remedy
-    assert re.search(r"rageval datasets generate --client acme --sample-size \d+", remedy)
+    writes = re.search(r"rageval datasets generate --client acme --sample-size \d+", remedy)
+    assert bool(writes) == (kind == "generated"), "it writes no questions for a dataset that was imported"
     assert "rageval datasets import" in remedy
     assert not re.search("[A-Z]+_[A-Z]+", remedy), "the reader sets questions, not variables"
 

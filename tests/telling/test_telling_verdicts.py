@@ -231,7 +231,7 @@ def test_few_questions_do_not_say_that_a_run_is_as_good(sqlite_db: Database) -> 
     assert row.smallest_drop is not None
     said = told(sqlite_db, judged)[1]
     drop = number(seen_from(row.smallest_drop))
-    assert f"no drop seen since DATE, but 15 questions can reliably show only one of {drop} or more" in shape(said)
+    assert f"no clear drop since DATE, but 15 questions can reliably show only one of {drop} or more" in shape(said)
     assert "as good" not in said
     page = client_page(client_contents(sqlite_db, load_settings({}), "acme"))
     assert "No large drop seen; with so few questions, a smaller one can stay unseen" in page

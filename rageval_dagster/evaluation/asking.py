@@ -30,13 +30,15 @@ def run_retrieval(
     """Asks the system every question that has no equal retrieval yet, in batches, and stores hits with their ranks.
 
     A retrieval is reused where question, system, corpus and index are the same; one that failed never is, and none of
-    a system that declares no version. A system that answers at once has its answers stored here too.
+    a system that declares no version. What the system has said already, when it was asked for its version, is not
+    replaced by what it said before: it tells what a version that stays the same hides, such as a leak. A system that answers at once has its answers stored here too.
     """
     items = {item.item_id: item for item in benchmark_storage.dataset_items(db, evaluation.dataset_id)}
     pending = [row.item_id for row in result_storage.run_items(db, evaluation.id) if row.retrieval_id is None]
     by_page = names_pages(items.values())
     keys = _retrieval_keys(system, evaluation, [items[item_id] for item_id in pending if item_id in items], by_page)
-    reused = result_storage.reuse(db, evaluation, RETRIEVAL, keys)
+    known = {item_id: key for item_id, key in keys.items() if not system.was_asked(items[item_id], evaluation.depth)}
+    reused = result_storage.reuse(db, evaluation, RETRIEVAL, known)
     missing = [item_id for item_id in keys if item_id not in reused]
     asked = [items[item_id] for item_id in missing]
     resolutions = resolve(asked, db, store, evaluation.client_id, by_page) if missing else {}

@@ -63,6 +63,9 @@ class ExternalSystem:
                 self._declared = retrieval.version
         return self._declared
 
+    def was_asked(self, item: Item, depth: int) -> bool:
+        return (item.item_id, depth) in self._kept
+
     def retrieve(self, items: Sequence[Item], depth: int, progress: Progress | None = None) -> list[Retrieval]:
         """As `RagSystem.retrieve`: hits as the system told them, with its answer; errors are `kind: reason`."""
         self._depth = depth

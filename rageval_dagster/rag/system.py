@@ -86,6 +86,10 @@ class RagSystem(Answerer, Protocol):
         """
         ...
 
+    def was_asked(self, item: Item, depth: int) -> bool:
+        """Whether it has been asked `item` for its version: its response of today is at hand."""
+        ...
+
     def retrieve(self, items: Sequence[Item], depth: int, progress: Progress | None = None) -> list[Retrieval]:
         """The `depth` best chunks for each item's question, or fewer, in the order of the items."""
         ...

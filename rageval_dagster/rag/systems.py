@@ -54,6 +54,9 @@ class ReferenceSystem:
     def declared_version(self, item: Item, depth: int) -> str:
         return "built-in"
 
+    def was_asked(self, item: Item, depth: int) -> bool:
+        return False
+
     def retrieve(self, items: Sequence[Item], depth: int, progress: Progress | None = None) -> list[Retrieval]:
         rankings = self._retriever.search([item.question for item in items], depth)
         if progress is not None:
@@ -93,6 +96,9 @@ class RedactedSystem:
 
     def declared_version(self, item: Item, depth: int) -> str | None:
         return self._system.declared_version(item, depth)
+
+    def was_asked(self, item: Item, depth: int) -> bool:
+        return self._system.was_asked(item, depth)
 
     def retrieve(self, items: Sequence[Item], depth: int, progress: Progress | None = None) -> list[Retrieval]:
         """As `RagSystem.retrieve`.

@@ -125,6 +125,22 @@ def test_another_clients_passage_is_named_and_stored_nowhere(loaded: Project, as
     assert holding("Orinoco Shipping", *loaded.settings.home.glob("rageval.sqlite3*")) == []
 
 
+@pytest.mark.core
+def test_what_is_said_to_the_question_that_tells_the_version_counts(loaded: Project, assistant: OtherRag) -> None:
+    loaded.ingest("rival", [{"id": "board", "title": "Minutes", "text": f"{FOREIGN} The vote is secret."}])
+    assistant.build = "2026.11"
+    loaded.report("acme", "command:one")
+    assistant.extra = [{"ref": "idx-999999", "body": FOREIGN, "source": "x"}]
+    asked = []
+    for trigger in ("command:two", "command:three", "command:four"):
+        report = loaded.report("acme", trigger)
+        strays = stray_chunks(loaded.database(), [report.evaluation], "foreign", lambda: ["rival"])
+        assert len({stray.item_id for stray in strays}) >= 1, "the version hides that of the others"
+        asked.append(assistant.asked[-1]["q"])
+    assert len(assistant.asked) == 3 * 8 + 3
+    assert len(set(asked)) > 1, "each time another one"
+
+
 @pytest.mark.slow
 def test_passages_that_stand_nowhere_are_unknown_and_stop_nothing(loaded: Project, assistant: OtherRag) -> None:
     words = "An answer that was cached before the document was deleted."

@@ -31,7 +31,8 @@ def run_retrieval(
 
     A retrieval is reused where question, system, corpus and index are the same; one that failed never is, and none of
     a system that declares no version. What the system has said already, when it was asked for its version, is not
-    replaced by what it said before: it tells what a version that stays the same hides, such as a leak. A system that answers at once has its answers stored here too.
+    replaced by what it said before: it tells what a version that stays the same hides, such as a leak. A system that
+    answers at once has its answers stored here too.
     """
     items = {item.item_id: item for item in benchmark_storage.dataset_items(db, evaluation.dataset_id)}
     pending = [row.item_id for row in result_storage.run_items(db, evaluation.id) if row.retrieval_id is None]

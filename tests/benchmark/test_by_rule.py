@@ -719,7 +719,7 @@ def test_a_title_may_follow_a_line_that_many_pages_begin_with_and_precede_a_list
 def test_of_what_sentences_name_by_the_way_only_articles_are_asked_about() -> None:
     told = "The ballast tank of a ferry holds sea water on a rough day. The ballast tank is pumped out in the harbour."
     named = Chunk("n", f"# How to load ferries\n\n{told}", "load.md", position=0)
-    manual = [Chunk(f"m{n}", f"The crane number {n} is old.", "manual.md", position=n) for n in range(3)]
+    manual = [Chunk(f"m{n}", f"The crane number {n} is old.", "manual.md", position=n) for n in range(4)]
     assert questions([named], size=2)
     assert questions([named], [named, *manual], size=2) == set()
     assert questions([named], [named, *manual, *NOTES], size=2)

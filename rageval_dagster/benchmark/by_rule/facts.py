@@ -50,6 +50,8 @@ RARE = 2
 """What is asked about stands together in no more chunks: neighbours that overlap are two."""
 
 _VERSION = re.compile(r"#+ (?:[^\W\d_]+ )?\W*v?\d+(?:\.\d+)+[\w.+-]*[\W\d]*")
+ARTICLE = 3
+"""Chunks. Of encyclopedias cut at 800 characters, three quarters stand in such documents; of manuals, a third at most."""
 SHORT = 2
 """A document of no more chunks is about little else than its title: what it names by the way tells enough there."""
 VERSIONS = 3
@@ -120,9 +122,9 @@ class CorpusFacts:
 
     @cached_property
     def is_of_articles(self) -> bool:
-        """Whether most of the corpus stands in documents of no more than `SHORT` chunks."""
+        """Whether most of the corpus stands in documents of no more than `ARTICLE` chunks."""
         sizes = Counter(self.documents)
-        return 2 * sum(size for size in sizes.values() if size <= SHORT) > len(self.documents)
+        return 2 * sum(size for size in sizes.values() if size <= ARTICLE) > len(self.documents)
 
     def is_single(self, heading: str, document_id: str | None = None) -> bool:
         """Whether a heading stands in one place of the corpus, or of a document: neighbours, which overlap, are one.

@@ -51,7 +51,7 @@ RARE = 2
 
 _VERSION = re.compile(r"#+ (?:[^\W\d_]+ )?\W*v?\d+(?:\.\d+)+[\w.+-]*[\W\d]*")
 ARTICLE = 3
-"""Chunks. Of encyclopedias cut at 800 characters, three quarters stand in such documents; of manuals, a third at most."""
+"""Chunks. Cut at 800 characters, three quarters of an encyclopedia stand in such documents, of manuals a third."""
 SHORT = 2
 """A document of no more chunks is about little else than its title: what it names by the way tells enough there."""
 VERSIONS = 3

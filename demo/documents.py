@@ -24,8 +24,8 @@ TOPICS = {
 """The topics that the demo evaluates by the file that they are written to: those that questions are asked about, but
 for the longest. The first file has a fifth of the chunks, and a third of what is asked about."""
 
-PACKAGES = """aiohappyeyeballs certifi cffi coloredlogs httptools idna joblib mako numpy packaging pydantic-core
-    pygments scipy sqlalchemy tomli uvloop""".split()
+PACKAGES = """beautifulsoup4 build certifi click cryptography mako networkx oauthlib pathlib-abc psycopg pycparser
+    pydantic-core pyyaml requests starlette truststore typing-extensions typing-inspection uvicorn""".split()
 """The packages whose READMEs the demo evaluates: short ones that say something in whole sentences."""
 
 

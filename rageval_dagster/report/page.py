@@ -206,7 +206,8 @@ def _reasons(client: Standing) -> list[str]:
     row, opened = client.row, {trouble_of(each): each for each in client.incidents}
     said = {trouble: plain_reason(each) for trouble, each in opened.items()}
     said = {"failed": f"{failed_on('The system', row['errors'], row['items'])}.", **said}
-    said = {"leak": f"It returned {passages_of_others(row['foreign_chunks'] or 0)}.", **said}
+    if row["foreign_chunks"]:  # an incident is of one dataset
+        said["leak"] = f"It returned {passages_of_others(row['foreign_chunks'])}."
     return [said[trouble] for trouble in client.troubles if trouble in said]
 
 

@@ -1122,6 +1122,14 @@ def test_a_key_of_an_array_keeps_its_brackets() -> None:
     }
 
 
+def test_no_answer_goes_on_with_what_is_defined_beside_its_definition() -> None:
+    told = "Reads the places of all ships from the map when the crew is away.\nIt is kept for a year in the old box."
+    for beside in ("--south Don't read it here.", "SOUTH Used to keep the box.", "south_map If set, it is kept."):
+        text = f"north_order\n\n{told}\n{beside}\n\nOthers\n\nMore."
+        found = items(generate([Chunk("a", text, "map.html", position=3)], 0))
+        assert [item.answers[0] for item in found] == [" ".join(told.split())]
+
+
 def test_the_link_to_a_function_s_source_is_no_part_of_its_name() -> None:
     assert clean_heading("class shop.Order[source]¶") == "shop.Order"
     assert clean_heading("Orders [1]") == "Orders [1]"

@@ -28,10 +28,12 @@ from rageval_dagster.settings import Settings, load_settings
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import list_evaluations
 from rageval_dagster.storage.forgetting import bury, delete_rows
+from rageval_dagster.storage.incidents import Finding, open_all
 from rageval_dagster.storage.results import load_results
 from rageval_dagster.storage.retention import delete_texts
 from rageval_dagster.storage.scores import save_scores, save_summaries
 from rageval_dagster.storage.types import utc_now
+from rageval_dagster.storage.views import read_view
 from rageval_dagster.telling.links import report_file
 from tests.gate.gated_history import evaluated, held, ranks
 from tests.gate.planted_incidents import age, dataset_with, evaluate
@@ -246,6 +248,14 @@ def test_the_page_of_all_clients_begins_with_what_is_wrong(
     for client, wrong in clients.items():
         evaluate(sqlite_db, client, **wrong)
     assert begins(write_fleet_report(sqlite_db, settings)) == said
+
+
+def test_the_page_of_all_counts_what_leaked_in_all_datasets(sqlite_db: Database, settings: Settings) -> None:
+    evaluate(sqlite_db, "acme", foreign=20)
+    [row] = read_view(sqlite_db, "fleet_overview")
+    leak = Finding("acme", "leak", "mine", evaluation_id=row["evaluation_id"], details={"chunks": 1})
+    open_all(sqlite_db, [leak], utc_now())
+    assert "It returned 20 passages of other" in rows(write_fleet_report(sqlite_db, settings))["acme"]
 
 
 def test_what_is_open_stands_with_its_reason_on_the_page_of_all(sqlite_db: Database, settings: Settings) -> None:

@@ -97,6 +97,8 @@ _DEFINING_ITEM = re.compile(
 )
 _LINKED = re.compile(r"\[\w+\](?=¶$)")
 """A link before that mark, as to a function's source."""
+_BESIDE = re.compile(r"(?:--[a-z][\w-]+|[A-Z]{3,}|\w*[^\W_]_[^\W_]\w*) [A-Z][a-z']+ ")
+"""What is defined, with its definition in the same line: "--norc Don't read ..."."""
 HEADING_MARK = "¶"
 """Of a link to a heading, behind it."""
 MAX_MARKED = 1000
@@ -544,7 +546,7 @@ def _is_plain_block(block: str, furniture: Collection[str]) -> bool:
 def _begins_another(line: str) -> bool:
     """Whether a line of a paragraph begins something else: the text of a PDF has no blank lines around headings, and
     around what is defined next."""
-    is_heading = _MARKDOWN_HEADING.match(line) or _NUMBERED.match(line.lstrip())
+    is_heading = _MARKDOWN_HEADING.match(line) or _NUMBERED.match(line.lstrip()) or _BESIDE.match(line.lstrip())
     return is_heading is not None or entry(clean_heading(line)) is not None
 
 

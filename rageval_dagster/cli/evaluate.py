@@ -1,7 +1,7 @@
 """`rageval evaluate`: one run of the evaluation job for each client named, and what it found."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rageval_dagster.evaluation.summary import EvaluationReport
     from rageval_dagster.recorded.fast import FastReport
     from rageval_dagster.storage.caches import Usage
-    from rageval_dagster.storage.comparisons import Judgement
+    from rageval_dagster.storage.comparisons import Change, Judgement
     from rageval_dagster.storage.database import Database
     from rageval_dagster.storage.evaluations import Evaluation
     from rageval_dagster.telling.verdicts import Verdict
@@ -249,7 +249,7 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
         found: as `look_at` gives it of an evaluation that was just made.
         shown: whether `runs show` shows the rest, so that nobody needs to be sent there.
     """
-    from rageval_dagster.gate.causes import documents_of_lost
+    from rageval_dagster.gate.causes import documents_told
     from rageval_dagster.telling.alarms import leak_alarm
     from rageval_dagster.telling.verdicts import in_short, newly_turned, resolution, verdict_of
 
@@ -267,11 +267,12 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
     if found.recovered_from is not None and alarm is None:
         before = {"regressed": "regressed", "unclear": "was unclear", "failed": "failed"}[found.recovered_from]
         lines.append(f"Well again: the run before {before}.")
+    names = documents_told(db, evaluation, judgement.changes)
     if tells_changes:
-        lines += _lost(verdict, documents_of_lost(db, evaluation, judgement.changes))
+        lines += _lost(verdict, judgement, names)
     lines += _figures(own, found)
     if tells_changes:
-        lines += _changes(judgement)
+        lines += _changes(judgement, names)
     if found.reused:
         lines.append(_reused(found.reused, evaluation))
     failing = judgement.newly_failing if alarm is None else ()
@@ -326,17 +327,28 @@ def _figures(own: Settings, found: "Found") -> Iterator[str]:
     return aligned(lines, (False, True, False, False))
 
 
-def _lost(verdict: "Verdict", documents: Sequence[str]) -> list[str]:
+def _lost(verdict: "Verdict", judgement: "Judgement", names: Mapping[str, str]) -> list[str]:
     """That documents are gone, unless the verdict said so before, with some of their names."""
-    from rageval_dagster.telling.words import capitalised, one_line
+    from rageval_dagster.gate.causes import gone_in
+    from rageval_dagster.telling.words import capitalised
 
-    if verdict.gone is None:
+    gone = gone_in(judgement.changes)
+    if gone is None:
         return []
-    lines = [] if verdict.begins_with_gone else [f"{capitalised(verdict.gone)}."]
-    return [*lines, f"Such as: {', '.join(map(one_line, documents))}."] if documents else lines
+    lines = [] if verdict.begins_with_gone else [f"{capitalised(gone.detail)}."]
+    return [*lines, *_such_as([gone], names)]
 
 
-def _changes(judgement: "Judgement") -> list[str]:
+def _such_as(changes: Iterable["Change"], names: Mapping[str, str]) -> list[str]:
+    """The names of the first documents that changes are about."""
+    from rageval_dagster.gate.causes import MOST_DOCUMENTS
+    from rageval_dagster.telling.words import one_line
+
+    said = [one_line(names[document_id]) for change in changes for document_id in change.documents]
+    return [f"Such as: {', '.join(said[:MOST_DOCUMENTS])}."] if said else []
+
+
+def _changes(judgement: "Judgement", names: Mapping[str, str]) -> list[str]:
     """A line for each thing that changed; of many one line that names them."""
     from rageval_dagster.gate.causes import gone_in
     from rageval_dagster.telling.verdicts import told_as_changes, what_changed
@@ -350,7 +362,7 @@ def _changes(judgement: "Judgement") -> list[str]:
     if len(said) > MOST_CHANGES:
         said = [f"changed: {named([VERSIONS.get(change.what, change.what) for change in changes])}"]
     said = said if since is None else [f"since run {since} {each}" for each in said]
-    return [f"{capitalised(each)}." for each in said]
+    return [*(f"{capitalised(each)}." for each in said), *_such_as(changes, names)]
 
 
 def _reused(count: int, evaluation: "Evaluation") -> str:

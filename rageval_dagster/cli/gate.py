@@ -36,6 +36,7 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compares two evaluations: what changed, each metric on the shared questions, and the questions that got worse."""
+    from rageval_dagster.gate.causes import documents_told
     from rageval_dagster.gate.comparing_runs import compare_runs
     from rageval_dagster.gate.nights import LEAST_QUESTIONS
     from rageval_dagster.storage.corpus import document_names
@@ -65,8 +66,11 @@ def compare(
         for each in (found.pair.before, found.pair.now)
     ]
     print(f"{found.pair.now.client_id}: {' and '.join(runs)}\n")
-    for said in what_changed(found.changes, worse=True):
-        print(cell(capitalised(said)))
+    told = documents_told(db, found.pair.now, found.changes)
+    for change in found.changes:
+        [said] = what_changed([change], worse=True)
+        which = f": {named([told[each] for each in change.documents])}" if change.documents else ""
+        print(cell(f"{capitalised(said)}{which}"))
     hits = (hit for each in found.worse[:worst] for result in (each.before, each.now) for hit in result.hits)
     names = document_names(db, found.pair.now.client_id, [*found.documents, *(hit.document_id for hit in hits)])
     for what in ("new", "rewritten", "changed", "renamed", "removed"):

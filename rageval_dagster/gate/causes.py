@@ -1,6 +1,6 @@
 """What changed between two evaluations, of corpus, index, dataset, system and judge, and what questions suffer from."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -33,6 +33,8 @@ little."""
 MOST_METRICS = 5
 MOST_DOCUMENTS = 3
 """So many documents are named, where questions lost their evidence."""
+MOST_UNRETURNED = 100
+"""So many documents are kept that the system no longer returns."""
 MOSTLY = 0.5
 """Of a store's passages; with fewer that belong to no document, what is gone are documents."""
 
@@ -139,11 +141,10 @@ def gone_in(changes: Iterable[Change]) -> Change | None:
     return next((each for each in changes if each.what in (LOST_EVIDENCE, GONE)), None)
 
 
-def documents_of_lost(db: Database, evaluation: Evaluation, changes: Iterable[Change]) -> list[str]:
-    """What people call the first documents that are gone, or by which questions lost their evidence."""
-    gone = gone_in(changes)
-    ids = [] if gone is None else gone.documents
-    return list(corpus_storage.document_names(db, evaluation.client_id, ids).values())
+def documents_told(db: Database, evaluation: Evaluation, changes: Iterable[Change]) -> dict[str, str]:
+    """What people call the documents that changes name, by id."""
+    ids = [document_id for change in changes for document_id in change.documents]
+    return corpus_storage.document_names(db, evaluation.client_id, ids)
 
 
 def _by_evidence(db: Database, evaluation: Evaluation) -> tuple[set[str], set[str]]:
@@ -204,6 +205,9 @@ def blamed(
     before; to the index where the same passages rank otherwise; to the system where it retrieved the same and answered
     otherwise, or where the corpus and the index are the same; to the judge where nothing but the score changed. Of
     changes that did not happen none is blamed.
+
+    A change of the index or the system names the documents that came back before as evidence for one of its items, and
+    now come back for no question: those of most items first.
     """
     worse = set(worse)
     moved = worse | set(better)
@@ -216,10 +220,23 @@ def blamed(
     keys = {digest(hit.chunk_id) for item_id in moved for hit in now[item_id].hits}
     found_now = corpus_storage.manifest_lookup(db, pair.now.client_id, keys).values()
     entries = {entry.chunk_id: entry for entry in found_now}
+    returned = {hit.document_id for result in now.values() for hit in result.hits}
+    unreturned: dict[str, Counter[str]] = defaultdict(Counter)
     for item_id in moved:
         cause = _cause(before[item_id], now[item_id], present, entries, pair.before.started_at)
         counts[item_id in worse][cause or ""] += 1
-    told = [replace(change, worse=counts[True][change.what], better=counts[False][change.what]) for change in found]
+        if item_id in worse and cause in ("index", "system"):
+            came_back = {hit.document_id for hit in before[item_id].hits}
+            unreturned[cause].update(came_back.intersection(pair.shared[item_id].document_ids) - returned)
+    told = [
+        replace(
+            change,
+            worse=counts[True][change.what],
+            better=counts[False][change.what],
+            documents=tuple(document for document, _ in unreturned[change.what].most_common(MOST_UNRETURNED)),
+        )
+        for change in found
+    ]
     return sorted(told, key=lambda change: -(change.worse or 0))
 
 

@@ -11,7 +11,7 @@ from rageval_dagster.benchmark.renewal import shortage
 from rageval_dagster.evaluation.rightness import RIGHT, rightness_of
 from rageval_dagster.evaluation.summary import EvaluationReport, contradictions, failures, report_of
 from rageval_dagster.evaluation.verdict import good_value, is_below
-from rageval_dagster.gate.causes import GoneItem, documents_between, documents_of_lost, gone_items
+from rageval_dagster.gate.causes import MOST_DOCUMENTS, GoneItem, documents_between, documents_told, gone_items
 from rageval_dagster.gate.decision import Judged, judged_before
 from rageval_dagster.gate.spec import GateSpec, seen_from
 from rageval_dagster.labels.estimates import estimates_of
@@ -29,7 +29,7 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.statistics.summaries import breakdown
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage.benchmark import Dataset, clusters_of
-from rageval_dagster.storage.comparisons import Baseline, MetricComparison, Reading, find_baseline, readings
+from rageval_dagster.storage.comparisons import Baseline, Change, MetricComparison, Reading, find_baseline, readings
 from rageval_dagster.storage.corpus import DocumentChange, document_names
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_by_id, list_evaluations
@@ -98,7 +98,7 @@ class EvaluationContents:
     `actions` are what to do about what changed, `advice` about numbers that are low.
     `earlier` are the other runs of its dataset and system, by number. `failures` are why the system failed on how many
     questions, with what to do where that is known. `seconds` are how long answers took, shortest first.
-    `lost` are some of the documents that are gone, or by which questions lost their evidence. `shortage` is why the
+    `names` are what people call the documents that the changes name, by id. `shortage` is why the
     dataset has fewer questions than it was to have. `stands_in` is whether the built-in answerer without a model gave
     the answers.
     """
@@ -111,7 +111,7 @@ class EvaluationContents:
     more_questions: MoreQuestions | None
     failures: Sequence[tuple[str, int, str | None]]
     documents: Mapping[str, DocumentChange]
-    lost: Sequence[str]
+    names: Mapping[str, str]
     gone: Sequence[GoneItem]
     first: Sequence[Figure]
     figures: Sequence[Figure]
@@ -135,6 +135,10 @@ class EvaluationContents:
     @property
     def sentence(self) -> str:
         return headline(self.verdict, self.report.headline())
+
+    def examples(self, change: Change) -> list[str]:
+        """The first documents that a change names, as people call them."""
+        return [self.names[each] for each in change.documents[:MOST_DOCUMENTS] if each in self.names]
 
     @property
     def settles(self) -> str | None:
@@ -332,7 +336,7 @@ def _evaluation_contents(
             for reason, count in failures(db, evaluation).most_common()
         ],
         documents=documents,
-        lost=[] if redact else documents_of_lost(db, evaluation, changes),
+        names={} if redact else documents_told(db, evaluation, changes),
         gone=gone_items(db, earlier, evaluation) if earlier is not None and "dataset" in changed else [],
         first=[
             by_id[each.metric_id]

@@ -14,7 +14,7 @@ from rageval_dagster.gate.causes import gone_in
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.labels.estimates import Estimate
 from rageval_dagster.markdown import escaped, sparkline, table
-from rageval_dagster.storage.comparisons import MetricComparison
+from rageval_dagster.storage.comparisons import Change, MetricComparison
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation
 from rageval_dagster.storage.scores import Summary
@@ -86,10 +86,13 @@ def run_metadata(
         gated = spec.gated(report.summaries, evaluation.k, report.level)
         first = headline_metrics(report.summaries, [*gated, *own], evaluation.k)
         metadata[f"{name}/verdict"] = headline(found, report.headline())
-        gone = gone_in(found.judged.judgement.changes)
+        changes = found.judged.judgement.changes
+        gone = gone_in(changes)
         if gone is not None:
-            which = f": {named(list(map(one_line, gone.documents)))}" if gone.documents else ""
-            metadata[f"{name}/lost documents"] = f"{capitalised(gone.detail)}{which}"
+            metadata[f"{name}/lost documents"] = f"{capitalised(gone.detail)}{_which(gone)}"
+        absent = next((each for each in changes if each.documents and each is not gone), None)
+        if absent is not None:
+            metadata[f"{name}/documents no longer returned"] = f"{len(absent.documents)}{_which(absent)}"
         if first:
             metadata[f"{name}/trend"] = "; ".join(
                 f"{metric_name(each.metric_id)} {number(each.mean)} {_bars(history, each.metric_id)}" for each in first
@@ -147,6 +150,11 @@ def verdict_tag(verdicts: Sequence[Verdict]) -> str:
         return "leak"
     tone = min(verdicts, key=lambda each: each.gravity).tone if verdicts else "unmeasured"
     return TONES["same" if tone == "better" else tone]
+
+
+def _which(change: Change) -> str:
+    """`: a.md, b.md and 8 more`: the documents that a change names."""
+    return f": {named(list(map(one_line, change.documents)))}" if change.documents else ""
 
 
 def _histories(db: Database, client_id: str) -> Mapping[tuple[str, str], History]:

@@ -387,10 +387,12 @@ def what_changed(changes: Sequence[Change], worse: bool = False) -> list[str]:
         if change.what in (LOST_EVIDENCE, GONE, JUDGE_DRIFT, CHANGED_ANSWERS):
             said.append(change.detail)
             continue
-        details = f"{change.detail}; {questions_moved(change)} because of it" if worse and change.worse else ""
-        named_so = f"{VERSIONS.get(change.what, change.what)} changed ({details or change.detail})"
-        unsure = "the system may have changed (it declares no version)"
-        said.append(unsure if change.detail == UNVERSIONED else named_so)
+        moved = f"{questions_moved(change)} because of it" if worse and change.worse else ""
+        absent = f"{plural(len(change.documents), 'document')} no longer returned" if change.documents else ""
+        unsure = "the system may have changed"
+        what = unsure if change.detail == UNVERSIONED else f"{VERSIONS.get(change.what, change.what)} changed"
+        detail = "it declares no version" if change.detail == UNVERSIONED else change.detail
+        said.append(f"{what} ({'; '.join(filter(None, [detail, moved, absent]))})")
     return said
 
 

@@ -39,18 +39,20 @@ def evaluated(
     items: Sequence[Item] = (),
     results_of: str = "",
     kept: Collection[str] = (),
+    depth: int = 10,
     **versions: str | bool | None,
 ) -> EvaluationReport:
     """A complete evaluation in which each item (of `items`, or ITEMS) has this reciprocal rank; None: an error; nan:
     undefined, since no document holds its evidence.
 
+    Each question brings back as many passages as `depth`: the first of doc-1, the second of doc-2.
     It reuses the results of the trigger `results_of`, where one is given, of the items `kept` or of all. `versions` are
     other ones for `open_run`.
     """
     evaluation = open_run(db, dataset, trigger, **{"reference": False, **versions})  # pyright: ignore[reportArgumentType]
     items = [item for item in items or ITEMS if item.item_id in values]
     reused = {item.item_id for item in items if results_of and (not kept or item.item_id in kept)}
-    retrievals = [retrieval_of(item, salt=results_of if item.item_id in reused else trigger) for item in items]
+    retrievals = [retrieval_of(item, depth, salt=results_of if item.item_id in reused else trigger) for item in items]
     keys = {item.item_id: retrieval_key(evaluation, item.item_id) for item in items}
     result_storage.save_retrievals(db, evaluation.id, [(each, keys[each.item_id]) for each in retrievals])
     results = [result_of(each) for each in retrievals]

@@ -139,6 +139,18 @@ def test_what_changed_is_told_since_the_last_good_run_with_the_versions(
     assert since in said_of(db, fallen)
 
 
+def test_documents_that_no_longer_come_back_are_named(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    held(db, evaluated(db, dataset, "n1", ranks(ITEMS), declared=None))
+    [fallen] = held(db, evaluated(db, dataset, "n2", ranks(ITEMS, 15), declared=None, depth=5))
+    assert "it declares no version; 15 questions got worse because of it; 5 documents no longer" in said_of(db, fallen)
+    [change] = fallen.judgement.changes
+    assert set(change.documents) == {"doc-6", "doc-7", "doc-8", "doc-9", "doc-10"}
+    page = client_page(client_contents(db, load_settings({}), "acme"))
+    assert f"Such as: {', '.join(change.documents[:3])}" in page
+    assert "Such as" not in client_page(client_contents(db, load_settings({}), "acme", redact=True))
+
+
 def test_a_few_wrong_answers_are_no_regression_but_are_named_where_they_fail_again(db: Database) -> None:
     dataset = make_dataset(db, "acme", ITEMS)
     held(db, evaluated(db, dataset, "n1", ranks(ITEMS)))

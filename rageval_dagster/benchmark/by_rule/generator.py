@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -42,7 +42,7 @@ from rageval_dagster.languages import (
 from rageval_dagster.records import Candidate, Chunk, Evidence, Item
 from rageval_dagster.text import is_character
 
-REVISION = 23
+REVISION = 24
 """Of the rules: other ones make other candidates of the same chunks."""
 
 MAX_ANSWER_CHARACTERS = 300
@@ -69,7 +69,11 @@ _CLAUSE_ENDS = re.compile(r"[,;:.]|\b(?:that|which|who|whose|what|how|where|when
 _BEFORE_QUESTION = re.compile(r"^(?:[-–—•]|\d{1,2}\b)[\s.)]+(?=\W*[A-ZÀ-Þ])")
 _PARTS = re.compile(r"[,;:–—]")
 _AND = re.compile(r"\b(?:and|or|und|et)\b")
+_LISTED_BEFORE = re.compile(r"[^\W\d_a-zß-ÿ][\w.]*\)? ?(?:,|,? (?:and|or|und|oder|et|ou|e|o|y|en)) (?:the )?$")
+_LISTED_AFTER = re.compile(r"(?: \([^()]*\))? ?(?:,|,? (?:and|or|und|oder|et|ou|e|o|y|en)) [^\W\d_a-zß-ÿ]")
 _NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+SPREAD = 3
+"""Chunks that have a word of what is asked about only by the way."""
 COMMON, COMMON_SHARE = 10, 0.05
 """Words that stand in more chunks, and in a larger share of them, tell too little to be typed."""
 
@@ -207,19 +211,21 @@ def _write(passage: Passage, facts: CorpusFacts, seed: int, size: int) -> tuple[
             said = _said_by(draft, passage)
             # Of a heading what is said under it tells nothing of the others.
             about = said.heading if kind in (_asked, _sections) else None
-            if about not in found and (item := _as_told(draft, said, passage, text, is_asked=kind is _asked)):
+            if about not in found and (item := _as_told(draft, said, passage, text, kind)):
                 found[about] = item
         if found:
             return list(found.values())[:MAX_QUESTIONS], ""
     return [], "no_question"
 
 
-def _as_told(draft: Item, said: Sentence, passage: Passage, text: str, is_asked: bool) -> Item | None:
+def _as_told(draft: Item, said: Sentence, passage: Passage, text: str, kind: Callable) -> Item | None:
     """A draft with as much in its answer as meets the rules; None where that tells too little."""
     # What answers a heading may begin by saying it again.
-    if not is_asked and not (_tells_more(draft, passage) and _is_sound(draft, text)):
+    if kind is not _asked and not (_tells_more(draft, passage) and _is_sound(draft, text)):
         return None
-    told = [each for each in (draft, *_with_more(draft, said, passage.language)) if _is_sound(each, text)][-1:]
+    # A paragraph goes on to tell of other things than one sentence of it.
+    more = () if kind in (_subjects, _mentions) else _with_more(draft, said, passage.language)
+    told = [each for each in (draft, *more) if _is_sound(each, text)][-1:]
     if not told or len(told[0].evidence[0].quote or "") <= said.announces:
         return None
     return told[0] if _tells_more(told[0], passage) else None
@@ -314,14 +320,15 @@ def _documents(source: _Source) -> Iterator[Item]:
                 yield _item(source.passage, sentence, asked.about.format(terms=terms), category)
 
 
-def _is_defined(topic: str, sentence: Sentence, language: str | None) -> bool:
-    """Whether a sentence begins with a topic and a verb, or with a topic, other names of it, and "is a"."""
+def _is_defined(topic: str, sentence: Sentence, language: str | None, is_strict: bool = False) -> bool:
+    """Whether a sentence begins with a topic and a verb, or with a topic, other names of it, and "is a"; the latter
+    alone where that is asked for."""
     found, name = (words(re.sub(r"\([^()]*\)", "", text)) for text in (sentence.text, topic))
     without = articles(language)
     found, name = (each[1:] if each[:1] and each[0] in without else each for each in (found, name))
     rest = found[len(name) :][:MAX_WORDS_TO_VERB]
     verb = next((place for place, word in enumerate(rest) if word in verbs(language)), None)
-    is_said = verb == 0 or (verb is not None and not without.isdisjoint(rest[verb + 1 : verb + 2]))
+    is_said = (verb == 0 and not is_strict) or (verb is not None and not without.isdisjoint(rest[verb + 1 : verb + 2]))
     return bool(name) and found[: len(name)] == name and is_said
 
 
@@ -423,6 +430,10 @@ def _subjects(source: _Source) -> Iterator[Item]:
             if subject.kind != "identifier":
                 continue
             topic = None if _is_alone([subject], sentence, None, source.facts) else topic
+        # Of whom one tells by a bare name, most sentences tell a scene.
+        is_bare = subject.kind == "name" and subject.text.isalpha() and subject.text.istitle()
+        if is_bare and not _is_defined(subject.text, sentence, source.language, is_strict=True):
+            continue
         if (
             text.count(subject.text.casefold()) >= _least(subject, source)
             and (subject.kind not in telling or _opens_paragraph(sentence, source.passage))
@@ -464,8 +475,13 @@ def _mentions(source: _Source) -> Iterator[Item]:
         is_pinned = any(term == subject or _is_named_again(term, source) for term in pins)
         is_dated = is_pinned and any(term.kind == "year" for term in chosen)
         if asked and topic and alone and not is_dated:
-            if question := _question(alone, sentence, topic, source):
-                yield _item(source.passage, sentence, question, _category([alone]))
+            question = _question(alone, sentence, topic, source)
+            # "What should I know about" promises more than a name by the way; a query may be too short, or a copy.
+            is_about_it = subject is not None and alone.text in subject.text
+            query = None if is_about_it else _as_query([alone], topic, source.language)
+            drafts = [_item(source.passage, sentence, each, _category([alone])) for each in (query, question) if each]
+            text = source.passage.chunk.text
+            yield from [each for each in drafts if question and _is_sound(each, text)][:1]
             continue
         # Where no topic is known, the subject stands for it; where those hardly show, what the passage says again.
         is_about = topic is not None or (len(chosen) > 1 and (subject in chosen or not leading(source.language)))
@@ -493,7 +509,11 @@ def _search_terms(read: Read, topic: Topic | None, source: _Source) -> list[Term
     as leaves something for the answer to say."""
     sentence, subject, found = read
     subjects = [subject] if subject and _is_said_again(subject, source.passage) else []
-    whole = [term for term in found if _is_pin(term) and not _is_common(term, source.facts)]
+    whole = [
+        term
+        for term in found
+        if _is_pin(term) and _is_rare(term, source.facts) and not _is_by_the_way(term, sentence, source)
+    ]
     # Of several, what the passage says again is no mention by the way.
     whole.sort(key=lambda term: not _is_said_again(term, source.passage))
     years = [term for term in found if term.kind == "year"]
@@ -537,6 +557,14 @@ def _is_noun(term: Term, source: _Source) -> bool:
     return not leading(source.language) or (len(head) >= MIN_LETTERS and head in source.facts.nouns[source.language])
 
 
+def _is_by_the_way(term: Term, sentence: Sentence, source: _Source) -> bool:
+    """Whether a name is one of several in a row, or the noun behind it is what is named: "the Ann Lee bridge"."""
+    before, after = sentence.text[: term.start], sentence.text[term.start + len(term.text) :]
+    following = re.match(r" ([^\W\d_]+)", after)
+    is_of_noun = following is not None and following[1] in source.facts.nouns.get(source.language, ())
+    return is_of_noun or bool(_LISTED_BEFORE.search(before) or _LISTED_AFTER.match(after))
+
+
 def _is_said_again(term: Term, passage: Passage) -> bool:
     return sum(sentence.text.casefold().count(term.text.casefold()) for sentence, *_ in passage.sentences) >= AGAIN
 
@@ -550,6 +578,11 @@ def _is_common(term: Term, facts: CorpusFacts) -> bool:
     if is_character(term.text[0]):
         return len(facts.places.get(wording(term.text), ())) > COMMON
     return _chunks_with(term, facts) > max(COMMON, COMMON_SHARE * len(facts.documents))
+
+
+def _is_rare(term: Term, facts: CorpusFacts) -> bool:
+    """Whether few chunks have some word of a term; of what many have, such as a country's name, many tell something."""
+    return _chunks_with(term, facts) <= SPREAD
 
 
 def _chunks_with(term: Term, facts: CorpusFacts) -> int:

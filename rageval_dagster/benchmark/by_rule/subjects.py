@@ -31,6 +31,8 @@ NOUN_SHARE = 0.2
 MAX_PHRASE_WORDS = 3
 
 _INTRODUCTION = re.compile(r"[^,;:()]{2,60}, (?=\w)")
+_CLAUSE = re.compile(r"^[A-ZÀ-Þ]\w+(?: [a-zß-ÿ]\w+)+ [A-ZÀ-Þ]")
+"""A verb that is not known may stand between two names: "Kevin helps Randall"."""
 _TOKEN = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*|[^\w\s]")
 _TOKEN_OR_NUMBER = re.compile(rf"{_TOKEN.pattern}|\w+")
 _OF = frozenset("of de del della di do da dos das des du van von der that to dass que che dat".split())
@@ -119,6 +121,8 @@ def _noun(text: str, start: int, named: Collection[Term], around: Surroundings) 
     # Where no verbs are known, a single word may be as much as a whole noun.
     may_tell = " " in plain or not verbs(around.language)
     if not within and not (may_tell and any(len(word) > 2 and word not in around.common for word in words(plain))):
+        return None
+    if _CLAUSE.search(plain) and not PARTICLES.union(stop_words(around.language)).intersection(plain.split()):
         return None
     if start == 0 and plain.partition(" ")[0][1:].islower():
         names = [term.text for term in named if term.kind == "name"]

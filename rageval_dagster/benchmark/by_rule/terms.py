@@ -38,6 +38,8 @@ _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _WORD = re.compile(r"[^\W\d_]+(?:[-'’.&][^\W\d_]+)*")
 _POSSESSIVE = re.compile(r"['’]s?$")
 PARTICLES = frozenset("al bin da das de del della den der des di do dos du el la le of van von zu".split())
+WHERE = frozenset("in at from near im am aus à en em".split())
+"""Of no longer name: "the University in East Lansing"."""
 CHARACTER_PARTICLES = frozenset(
     "的了在是和与與及或被由为為于於從从到将將把这這那也都而但之其并並就不我他她它们們以有对對中上下等如所最はがをにのとでもへや"
 )
@@ -50,9 +52,12 @@ ADVERB = re.compile(r"\w{2}(?:ly|mente)$")
 """In English, Italian, Portuguese and Spanish; what is none, such as "assembly", is left out as well."""
 _MEASURE = re.compile(r"\d[^_]*|.*-\d+[^\W\d_]{1,2}")
 """As 64-by-1, 1e-6 and mid-18th: no identifier."""
-_LEFT = re.compile(r"\w ([^\W\d_a-z]\w+)((?: [^\W\d_]+){1,2}?) $")
+_LEFT = re.compile(r"(?=(?<=\w )([^\W\d_a-z]\w+)((?: [^\W\d_]+){1,2}) $)")
 _RIGHT = re.compile(r"((?: [^\W\d_]+){1,2}?| \() ?([^\W\d_a-z]\w+)")
 """The word beyond one or two words, or beyond an opening parenthesis."""
+_CUT_BEFORE = re.compile(r"(?:(?<!\w)[^\W\d_a-z]\w{0,2}\. ?|\w ?- ?|\d(?:st|nd|rd|th) )$")
+_CUT_AFTER = re.compile(r"\. [^\W\d_]| ?- ?\w| \d| ?['’]s? ?[^\W\d_a-zß-ÿ]")
+"""What stands beside a part of a name: "T. T. Tsui", "St. Lawrence River", "Koh-i-Noor", "25th Brigade", "Hot 100"."""
 _RUN = re.compile(f"[{CHARACTER_SCRIPTS}]{{2,}}")
 _CHARACTERS = re.compile(f"(?:(?![{''.join(sorted(CHARACTER_PARTICLES))}])[{CHARACTER_SCRIPTS}]){{2,8}}")
 
@@ -134,7 +139,9 @@ def _candidates(sentence: str, around: Surroundings) -> Iterator[Term]:
         plain = word.rstrip("0123456789")
         is_noted = word != plain and (plain in around.in_lower_case or (plain.istitle() and len(plain) >= NOTED))
         is_identifier = word and IDENTIFIER.fullmatch(word) and not _MEASURE.fullmatch(word)
-        if is_identifier and not _RUN.search(word) and not is_noted:
+        # "National LambdaRail"
+        is_part = word.isalpha() and _goes_on(sentence[: match.start()], sentence[match.end() :])
+        if is_identifier and not _RUN.search(word) and not is_noted and not is_part:
             yield Term(word, "identifier", match.start() + match.group().index(word))
     yield from _names(sentence, around)
     yield from _years(sentence, around)
@@ -168,9 +175,10 @@ def _names(sentence: str, around: Surroundings) -> Iterator[Term]:
         is_name = len(run) == 1 and not is_capitalised and _is_name(sentence, run[0], around)
         if 1 < len(run) <= MAX_NAME_WORDS or is_name:
             text = _POSSESSIVE.sub("", sentence[run[0].start() : run[-1].end()])
-            # What is torn at an abbreviation is no name, nor what goes on: "No Child Left Behind".
+            # What is torn at an abbreviation or a hyphen is no name, nor what goes on: "No Child Left Behind".
             before, after = sentence[: run[0].start()], sentence[run[-1].end() :]
-            is_torn = re.match(r"\. [^\W\d_]", after) or (not is_capitalised and _is_torn(before, after, around))
+            is_cut = _CUT_BEFORE.search(before) or _CUT_AFTER.match(after)
+            is_torn = is_cut or (not is_capitalised and _is_torn(before, after, around))
             if not is_torn and not _goes_on(before, after):
                 yield Term(text, "name", run[0].start())
 
@@ -185,8 +193,9 @@ def _goes_on(before: str, after: str) -> bool:
 def _is_torn(before: str, after: str, around: Surroundings) -> bool:
     """Whether a name is part of a longer one: "Ministry of Gender and Child Affairs". What stands beyond one or two
     function words, or an opening parenthesis, has a capital here and none elsewhere."""
-    left, right, without = _LEFT.search(before), _RIGHT.match(after), stop_words(around.language)
-    beyond = [(left.group(1), left.group(2))] if left else []
+    right, without = _RIGHT.match(after), stop_words(around.language)
+    beyond = [(left.group(1), left.group(2)) for left in _LEFT.finditer(before)]
+    beyond = [(word, joined) for word, joined in beyond if joined.strip() not in WHERE]
     beyond += [(right.group(2), right.group(1))] if right else []
     return any(
         word[0].isupper() and word.casefold() in around.in_lower_case and without.issuperset(joined.strip(" (").split())

@@ -1,8 +1,9 @@
 """The stages in which a system is asked: every question is retrieved and answered, and stored by content."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import ceil
 from typing import Any
 
 from rageval_dagster.corpus.evidence import Resolution, names_pages, resolve
@@ -16,8 +17,16 @@ from rageval_dagster.records import UNKEPT, Hit, Item, Progress, Result
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage.database import Database, in_batches
-from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.evaluations import (
+    Evaluation,
+    after_silent_changes,
+    silent_changes,
+    update_evaluation,
+)
 from rageval_dagster.storage.results import RESULT, RETRIEVAL, ResultRecord, RetrievalRecord
+
+LOOKED_AT, LOOKED_AT_SHARE = 5, 0.05
+"""So many questions, and such a share of them, are asked again although the system's version is the same."""
 
 
 def run_retrieval(
@@ -29,52 +38,149 @@ def run_retrieval(
 ) -> StageReport:
     """Asks the system every question that has no equal retrieval yet, in batches, and stores hits with their ranks.
 
-    A retrieval is reused where question, system, corpus and index are the same; one that failed never is, and none of
-    a system that declares no version. What the system has said already, when it was asked for its version, is not
-    replaced by what it said before: it tells what a version that stays the same hides, such as a leak. A system that
-    answers at once has its answers stored here too.
+    A retrieval is reused where question, system, corpus and index are the same; one that failed or leaked never is, and
+    none of a system that declares no version. A system of another make may change without another version, so some
+    questions are asked again each time. Where what comes back is not what did, its version stands for nothing: it gets
+    another one here, and all are asked. A system that answers at once has its answers stored here too.
     """
     items = {item.item_id: item for item in benchmark_storage.dataset_items(db, evaluation.dataset_id)}
     pending = [row.item_id for row in result_storage.run_items(db, evaluation.id) if row.retrieval_id is None]
     by_page = names_pages(items.values())
-    keys = _retrieval_keys(system, evaluation, [items[item_id] for item_id in pending if item_id in items], by_page)
-    known = {item_id: key for item_id, key in keys.items() if not system.was_asked(items[item_id], evaluation.depth)}
-    reused = result_storage.reuse(db, evaluation, RETRIEVAL, known)
-    missing = [item_id for item_id in keys if item_id not in reused]
+    open_items = {item_id: items[item_id] for item_id in pending if item_id in items}
+    keys = _retrieval_keys(system, evaluation, open_items.values(), by_page)
+    looked = _looked_at(db, system, evaluation, open_items, keys)
+    said = _ask(db, store, system, evaluation, [items[item_id] for item_id in looked], by_page)
+    rest = {item_id: key for item_id, key in keys.items() if item_id not in looked}
+    if _is_changed(evaluation, said, looked):
+        evaluation = _changed_silently(db, evaluation)
+        keys = _retrieval_keys(system, evaluation, open_items.values(), by_page)
+        reused = set[str]()
+    elif looked and 2 * sum(each.record.error is not None for each in said) > len(looked):
+        reused = set[str]()  # what failed may have failed for all
+    else:
+        reused = result_storage.reuse(db, evaluation, RETRIEVAL, rest)
+    _save(db, system, evaluation, said, keys)
+    missing = [item_id for item_id in rest if item_id not in reused]
     asked = [items[item_id] for item_id in missing]
     resolutions = resolve(asked, db, store, evaluation.client_id, by_page) if missing else {}
-    versions = _answer_versions(system, evaluation) if system.answers_at_once else []
-    errors = done = later = 0
-    for batch in in_batches(missing, BATCH):
-        retrievals = system.retrieve([items[item_id] for item_id in batch], evaluation.depth)
-        found = [(resolutions[item_id], each.hits) for item_id, each in zip(batch, retrievals, strict=True)]
-        placed = placed_hits(db, store, system, evaluation.client_id, found)
-        answers = with_owners(db, store, evaluation.client_id, [each.answer for each in retrievals])
-        records = [
-            # What answered under another version, because the system was replaced meanwhile, stands for nobody's.
-            (
-                _retrieval_record(evaluation.client_id, item_id, retrieval, place),
-                keys[item_id] if retrieval.version in (None, evaluation.system_declared) else None,
-            )
-            for item_id, retrieval, place in zip(batch, retrievals, placed, strict=True)
-        ]
-        results = [
-            (
-                result_record(items[record.item_id], record, answer, None),
-                key and digest(record.retrieval_id, *versions, items[record.item_id].grading_key),
-            )
-            for (record, key), answer in zip(records, answers, strict=True)
-            if system.answers_at_once
-        ]
-        result_storage.save_retrievals(db, evaluation.id, records)
-        if results:
-            result_storage.save_results(db, evaluation.id, results)
-        errors += sum(record.error is not None for record, _ in records)
-        later += sum(each.error is None and each.attempts > 1 for each in retrievals)
-        done += len(batch)
+    for batch in in_batches(asked, BATCH):
+        found = _ask(db, store, system, evaluation, batch, by_page, resolutions)
+        _save(db, system, evaluation, found, keys)
+        said += found
         if progress is not None:
-            progress(done, len(missing))
-    return StageReport(total=len(items), reused=len(items) - len(missing), errors=errors, later=later)
+            progress(len(said), len(looked) + len(missing))
+    return StageReport(
+        total=len(items),
+        reused=len(items) - len(said),
+        errors=sum(each.record.error is not None for each in said),
+        later=sum(each.retrieval.error is None and each.retrieval.attempts > 1 for each in said),
+    )
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What a system said to a question: as it said it, and as it is stored."""
+
+    item: Item
+    retrieval: Retrieval
+    answer: AnswerOutcome | None
+    record: RetrievalRecord
+
+    @property
+    def leaks(self) -> bool:
+        owners = [hit.owner for hit in self.record.hits or ()]
+        return "foreign" in (*owners, None if self.answer is None else self.answer.owner)
+
+
+def _looked_at(
+    db: Database, system: RagSystem, evaluation: Evaluation, items: Mapping[str, Item], keys: Mapping[str, str | None]
+) -> dict[str, list[str]]:
+    """{item id: the chunks that came back for it before} of the questions that are asked although they have an equal
+    retrieval: what the system was asked for its version, and others, each time other ones."""
+    if not system.answers_at_once or evaluation.system_declared is None or evaluation.of_recorded_answers:
+        return {}
+    stored = result_storage.reusable(db, evaluation.client_id, filter(None, keys.values()))
+    known = {item_id: stored[key] for item_id, key in keys.items() if key in stored}
+    count = max(LOOKED_AT, ceil(LOOKED_AT_SHARE * len(known)))
+    drawn = sorted(
+        known,
+        key=lambda item_id: (
+            not system.was_asked(items[item_id], evaluation.depth),
+            digest(evaluation.trigger, item_id),
+        ),
+    )[:count]
+    before = result_storage.returned_chunks(db, evaluation.client_id, [known[item_id] for item_id in drawn])
+    return {item_id: before[known[item_id]] for item_id in drawn}
+
+
+def _is_changed(evaluation: Evaluation, said: Sequence[_Said], before: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a system that told the same version leaks, or brings back other passages among the first k."""
+    k = evaluation.k
+    return any(
+        each.leaks or {hit.chunk_id for hit in (each.record.hits or ())[:k]} != set(before[each.item.item_id][:k])
+        for each in said
+        if each.record.error is None
+    )
+
+
+def _changed_silently(db: Database, evaluation: Evaluation) -> Evaluation:
+    """The evaluation with another version of its system than the one that it told."""
+    told, count = silent_changes(evaluation.versions.system or "")
+    version = after_silent_changes(told, count + 1)
+    update_evaluation(db, evaluation.id, system_version=version)
+    return replace(evaluation, versions=replace(evaluation.versions, system=version))
+
+
+def _ask(
+    db: Database,
+    store: ChromaStore,
+    system: RagSystem,
+    evaluation: Evaluation,
+    items: Sequence[Item],
+    by_page: bool,
+    resolutions: Mapping[str, Resolution] | None = None,
+) -> list[_Said]:
+    """Asks questions; nothing is stored. `resolutions` are of the evidence of these, and perhaps others, if known."""
+    if not items:
+        return []
+    client_id = evaluation.client_id
+    resolutions = resolve(items, db, store, client_id, by_page) if resolutions is None else resolutions
+    retrievals = system.retrieve(items, evaluation.depth)
+    found = [(resolutions[item.item_id], each.hits) for item, each in zip(items, retrievals, strict=True)]
+    placed = placed_hits(db, store, system, client_id, found)
+    answers = with_owners(db, store, client_id, [each.answer for each in retrievals])
+    return [
+        _Said(item, retrieval, answer, _retrieval_record(client_id, item.item_id, retrieval, place))
+        for item, retrieval, answer, place in zip(items, retrievals, answers, placed, strict=True)
+    ]
+
+
+def _save(
+    db: Database, system: RagSystem, evaluation: Evaluation, said: Sequence[_Said], keys: Mapping[str, str | None]
+) -> None:
+    """Stores what was said, with the keys under which it may be reused.
+
+    What answered under another version, because the system was replaced meanwhile, stands for nobody's; and a leak is
+    to be seen again, or gone.
+    """
+    if not said:
+        return
+    own = {
+        each.item.item_id: keys[each.item.item_id]
+        if each.retrieval.version in (None, evaluation.system_declared) and not each.leaks
+        else None
+        for each in said
+    }
+    result_storage.save_retrievals(db, evaluation.id, [(each.record, own[each.item.item_id]) for each in said])
+    if not system.answers_at_once:
+        return
+    versions = _answer_versions(system, evaluation)
+    results = []
+    for each in said:
+        key = own[each.item.item_id]
+        answer_key = key and digest(each.record.retrieval_id, *versions, each.item.grading_key)
+        results.append((result_record(each.item, each.record, each.answer, None), answer_key))
+    result_storage.save_results(db, evaluation.id, results)
 
 
 @dataclass(frozen=True)
@@ -180,7 +286,7 @@ def _said(outcome: AnswerOutcome | None) -> str:
 
 
 def _retrieval_keys(
-    system: RagSystem, evaluation: Evaluation, items: Sequence[Item], by_page: bool
+    system: RagSystem, evaluation: Evaluation, items: Collection[Item], by_page: bool
 ) -> dict[str, str | None]:
     """The key under which each item's retrieval may be reused; None where the system declares no version."""
     if evaluation.system_declared is None:
@@ -191,6 +297,7 @@ def _retrieval_keys(
         evaluation.versions.index,
         str(evaluation.depth),
         *([f"matching {MATCHING_REVISION}"] if system.answers_at_once else []),
+        *([f"silent change {silent}"] if (silent := silent_changes(evaluation.versions.system or "")[1]) else []),
     ]
     # What is relevant for a question depends on whether pages count; that of all others is reused either way.
     pages = {

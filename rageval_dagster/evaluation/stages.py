@@ -66,6 +66,8 @@ def open_evaluations(
             # Each time another one: what a system says to it counts, whatever it said to it before.
             probe = items[int(digest(request.trigger), 16) % len(items)]
             declared = system.declared_version(probe, request.depth)
+            told = digest(system.version, str(request.depth))
+            silent = evaluation_storage.known_silent_changes(db, request.client_id, system.name, told)
             opened.append(
                 evaluation_storage.open_evaluation(
                     db,
@@ -79,7 +81,7 @@ def open_evaluations(
                         corpus=client.corpus_version,
                         index=client.index_version,
                         dataset=dataset.dataset_version,
-                        system=digest(system.version, str(request.depth)),
+                        system=evaluation_storage.after_silent_changes(told, silent),
                         judge=None,
                     ),
                     dagster_run_id=dagster_run_id,

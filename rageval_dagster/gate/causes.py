@@ -16,7 +16,7 @@ from rageval_dagster.storage.caches import models_asked
 from rageval_dagster.storage.comparisons import Change
 from rageval_dagster.storage.corpus import DocumentChange, ManifestEntry
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.evaluations import Evaluation, has_changed_silently
 from rageval_dagster.text import named, plural
 
 UNVERSIONED = "it declares no version, and may have changed"
@@ -273,6 +273,8 @@ def _system(before: Evaluation, now: Evaluation) -> str | None:
     if before.answered_nothing or now.answered_nothing:
         return None  # its responses may declare the version
     if before.versions.system != now.versions.system:
+        if has_changed_silently(before, now):
+            return f"its version is still {now.system_declared}, but it returned other passages"
         if before.system_declared == now.system_declared:
             return "its settings"
         if before.of_recorded_answers or now.of_recorded_answers:

@@ -19,7 +19,7 @@ from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage import scores as score_storage
 from rageval_dagster.storage.comparisons import MetricComparison
 from rageval_dagster.storage.database import Database
-from rageval_dagster.storage.evaluations import Evaluation
+from rageval_dagster.storage.evaluations import Evaluation, has_changed_silently
 from rageval_dagster.storage.scores import Repeated
 from rageval_dagster.text import plural
 
@@ -326,12 +326,12 @@ class Held:
 def _unchanged(evaluations: Sequence[Evaluation]) -> list[bool] | None:
     """For each night whether nothing changed since the night before: what moves then is noise.
 
-    None where the system mostly says no version: it may have changed on any night, or on none. A version that could
-    not be read for once is taken for a change.
+    None where the system mostly says no version, or brings back other passages by the same one: it may have changed on
+    any night, or on none. A version that could not be read for once is taken for a change.
     """
     same: list[bool | None] = [
         None
-        if None in (before.system_declared, now.system_declared)
+        if None in (before.system_declared, now.system_declared) or has_changed_silently(before, now)
         else all(getattr(before.versions, name) == getattr(now.versions, name) for name in _VERSIONS)
         for before, now in pairwise(evaluations)
     ]

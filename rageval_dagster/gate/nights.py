@@ -213,7 +213,7 @@ class Course:
             # Whatever happened in between: each question that is asked scores what it did.
             tonight = replace(tonight, change=0.0)
         still, questions = self._is_still(night), len(self._scored[night])
-        chances = 1.0, 1.0
+        chances = 1.0, 1.0, 1.0
         if self.confirmed is not None and (confirmed := self.confirmed[night]) is not None:
             chances = confirmed_p_values(confirmed, self.clusters, questions, self.tolerance)
         moved = _Moved(tonight, lasting, len(recent), spread.shift, self.tolerance, *chances)
@@ -225,7 +225,10 @@ class Course:
         if found.decision == "passed" and tonight.linking < LEAST_LINKED * questions - _ROUNDING:
             return NightVerdict("unclear", None, None, None, None, None, variances)
         # Where no fall of any size would show, more than one question's worth is not called none.
-        is_blind = moved.is_beyond and found.resolution is None and moved.fall > 1.0 / tonight.questions + _ROUNDING
+        first = self._scored[0]
+        most = sum(first.values()) / len(first) if first else 1.0
+        is_unseen = found.resolution is None or found.resolution > most
+        is_blind = moved.is_beyond and is_unseen and moved.fall > 1.0 / tonight.questions + _ROUNDING
         if found.decision == "passed" and (tonight.questions < LEAST_QUESTIONS or is_blind):
             found = replace(found, decision="unclear")
         better = moved.turned.sure_by(self._levels, still) is not None
@@ -234,15 +237,16 @@ class Course:
 
 def confirmed_p_values(
     confirmed: Mapping[str, int], clusters: Mapping[str, Hashable] | None, questions: int, tolerance: float
-) -> tuple[float, float]:
-    """Two one-sided p values of confirmed new failures against new passes, by documents, beyond the tolerance.
+) -> tuple[float, float, float]:
+    """Three one-sided p values of confirmed new failures against new passes, beyond the tolerance.
 
     The first is of the sign test of the documents' net changes, each as likely one as the other; the second the chance
     of so many failing documents where those that newly pass and the tolerance account for as many as expected
-    (Poisson). Questions of one document are one event. Any tolerance covers one question.
+    (Poisson). Questions of one document are one event there. The third is of the sign test of the questions: of these
+    themselves, whatever their documents say of others. Any tolerance covers one question.
     """
     import numpy as np
-    from scipy.stats import poisson
+    from scipy.stats import binom, poisson
 
     net: Counter[Hashable] = Counter()
     for question, sign in confirmed.items():
@@ -251,18 +255,20 @@ def confirmed_p_values(
     lost = sum(net.values())
     tolerated = max(tolerance * questions, 1.0) if tolerance > 0.0 else 0.0
     if lost <= tolerated + _ROUNDING or not fallen:
-        return 1.0, 1.0
+        return 1.0, 1.0, 1.0
     risen = sum(fall < 0 for fall in net.values())
     expected = risen + tolerance * questions * len(fallen) / sum(fallen)
     by_signs = sign_flip_p_value(np.array(list(net.values()), dtype=float)) / 2.0
-    return by_signs, float(poisson.sf(len(fallen) - 1, expected))
+    failing = sum(sign < 0 for sign in confirmed.values())
+    by_questions = float(binom.sf(failing - 1, len(confirmed), 0.5))
+    return by_signs, float(poisson.sf(len(fallen) - 1, expected)), by_questions
 
 
 @dataclass(frozen=True)
 class _Moved:
     """Tonight's fall and the one of the last nights, with the noise of whole nights.
 
-    `by_signs` and `by_count` are the chances of tonight's confirmed questions.
+    `by_signs`, `by_count` and `by_questions` are the chances of tonight's confirmed questions (`confirmed_p_values`).
     """
 
     tonight: Movement
@@ -272,6 +278,7 @@ class _Moved:
     tolerance: float
     by_signs: float = 1.0
     by_count: float = 1.0
+    by_questions: float = 1.0
 
     @property
     def fall(self) -> float:
@@ -285,7 +292,7 @@ class _Moved:
     def turned(self) -> "_Moved":
         """The same with falls as rises, of which no question is confirmed."""
         lasting = self.lasting and self.lasting.turned
-        return replace(self, tonight=self.tonight.turned, lasting=lasting, by_signs=1.0, by_count=1.0)
+        return replace(self, tonight=self.tonight.turned, lasting=lasting, by_signs=1.0, by_count=1.0, by_questions=1.0)
 
     def sure_by(self, levels: "_Levels", still: bool) -> Evidence | None:
         """What makes it a regression: tonight's fall, its confirmed questions, or the lasting fall; None: nothing.
@@ -344,7 +351,8 @@ class _Moved:
     def _may_be_chance(self) -> bool:
         if 2.0**-self.tonight.clusters > CHANCE:  # so few clusters that whatever they do may be chance
             return self.fall <= 1.0 / self.tonight.questions + _ROUNDING
-        if self.by_count <= CHANCE:  # what fails each time is no noise, though its signs alone may be chance
+        # What fails each time is no noise, though its signs alone may be chance, or its documents too few to tell.
+        if min(self.by_count, self.by_questions) <= CHANCE:
             return False
         spread = math.sqrt(float(self._parts @ self._parts) + 2.0 * self.shift)
         return _NORMAL.cdf(-self.fall / spread) > CHANCE or self._exact_p_value() > CHANCE

@@ -91,6 +91,31 @@ def evaluation_key(client_id: str, system: str, dataset_id: int, trigger: str) -
     return digest(client_id, system, str(dataset_id), trigger)[:32]
 
 
+def silent_changes(version: str) -> tuple[str, int]:
+    """A system's version as it told it, and how often it was found to have changed without telling another one."""
+    told, _, count = version.partition("+")
+    return told, int(count or 0)
+
+
+def after_silent_changes(told: str, count: int) -> str:
+    """The version of a system that told one, and changed so often without another one (`silent_changes`)."""
+    return f"{told}+{count}" if count else told
+
+
+def known_silent_changes(db: Database, client_id: str, system: str, told: str) -> int:
+    """How often a client's system was found to have changed while it told this version."""
+    runs = evaluation_runs.c
+    query = sa.select(runs.system_version).distinct().where(runs.client_id == client_id, runs.system_name == system)
+    known = map(silent_changes, filter(None, db.scalars(query)))
+    return max((count for version, count in known if version == told), default=0)
+
+
+def has_changed_silently(before: Evaluation, now: Evaluation) -> bool:
+    """Whether the system of two evaluations told the same version, and was found to be another one."""
+    versions = before.versions.system, now.versions.system
+    return versions[0] != versions[1] and len({silent_changes(each or "")[0] for each in versions}) == 1
+
+
 @retried
 def open_evaluation(
     db: Database,

@@ -179,6 +179,13 @@ def load_retrievals(
     }
 
 
+def returned_chunks(db: Database, client_id: str, retrieval_ids: Iterable[str]) -> dict[str, list[str]]:
+    """{retrieval id: the ids of the chunks that came back, in their order}; none where the system did not tell them."""
+    query = sa.select(retrievals.c.retrieval_id, retrievals.c.hits).where(retrievals.c.client_id == client_id)
+    rows = db.rows_in(query, retrievals.c.retrieval_id, retrieval_ids)
+    return {row.retrieval_id: [hit["chunk_id"] for hit in row.hits or ()] for row in rows}
+
+
 def run_items(db: Database, evaluation_id: int) -> list[RunItem]:
     """The evaluation's items in the order of its dataset."""
     items = tables.run_items

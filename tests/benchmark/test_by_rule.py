@@ -366,9 +366,11 @@ def test_what_a_list_or_a_reference_defines_is_asked_about_and_answered_by_its_f
     opening = Chunk("o", "Server Manual — handbook 1.0\n\nThe server is large.", "manual.html", position=0)
     chunks += [Chunk(f"{n}", "\n\n".join(parts[n:end]), "manual.html", None, n + 1) for n, end in ((6, 7), (7, 10))]
     asked = {item.question: item.answers[0].split()[0] for item in items(generate([*chunks, opening], 0))}
-    named = {"wal_age": "Forces", "--echo-all": "Copies", "shop.Order": "Holds", "fast_copy": "Copies"}
     assert asked == {
-        f"What should I know about {name} in the context of “Server Manual”?": first for name, first in named.items()
+        "What should I know about wal_age in the context of “Server Manual”?": "Forces",
+        "Server Manual --echo-all": "Copies",
+        "Server Manual shop.Order": "Holds",
+        "What should I know about fast_copy in the context of “Server Manual”?": "Copies",
     }
 
 
@@ -386,7 +388,9 @@ def test_a_signature_is_asked_about_by_its_name_and_a_call_is_none(heading: str,
     text = f"{heading}\n\nGives what a customer has to pay in the end, with all taxes of the land."
     opening = Chunk("o", "Shop Manual — handbook 1.0\n\nThe shop is large.", "manual.html", position=0)
     asked = questions([opening, Chunk("a", text, "manual.html", position=1)])
-    assert asked == ({f"What should I know about {name} in the context of “Shop Manual”?"} if name else set())
+    forms = {f"What should I know about {name} in the context of “Shop Manual”?", f"Shop Manual {name}"}
+    assert asked <= forms if name else not asked
+    assert bool(asked) == bool(name)
 
 
 @pytest.mark.parametrize("between", ["\n\n", "\n"])
@@ -463,7 +467,7 @@ def test_an_option_with_its_short_form_behind_it_is_the_option() -> None:
     text = "--fast-copy, -f\n\nCopies whole blocks of a file without a look at what is in them."
     opening = Chunk("o", "Disk Copier\n\nThe copier is large.", "7.html", position=0)
     asked = questions([opening, Chunk("a", text, "7.html", position=4)])
-    assert asked == {"What should I know about --fast-copy in the context of “Disk Copier”?"}
+    assert asked == {"What should I know about --fast-copy in the context of “Disk Copier”?", "Disk Copier --fast-copy"}
 
 
 def test_a_heading_that_asks_is_asked_and_answered_by_what_follows_it() -> None:
@@ -488,7 +492,7 @@ def test_an_option_is_not_asked_about_where_no_program_is_known() -> None:
     assert questions([Chunk("a", text, "7.html", position=4)]) == set()
     opening = Chunk("o", "Disk Copier\n\nThe copier is large.", "7.html", position=0)
     asked = questions([opening, Chunk("a", text, "7.html", position=4)])
-    assert asked == {"What should I know about --fast-copy in the context of “Disk Copier”?"}
+    assert asked == {"What should I know about --fast-copy in the context of “Disk Copier”?", "Disk Copier --fast-copy"}
 
 
 def test_the_name_of_a_manual_behind_the_titles_of_its_pages_is_no_part_of_them() -> None:
@@ -1014,7 +1018,19 @@ def test_where_a_passage_is_cut_behind_its_first_sentence_the_next_one_is_asked_
 def test_a_heading_keeps_its_grammar_in_quotation_marks(heading: str, asked: str) -> None:
     told = "Der Laderaum der Fähre ist groß und fasst zwanzig schwere Lastwagen, die sie über den breiten Fjord trägt."
     text = f"{heading}\n\n{told} Im Winter beladen ihn die Leute nur am Morgen, weil das Eis dick ist."
-    assert questions([Chunk("a", text, "9fc13192e660", position=7)]) == {asked}
+    assert asked in questions([Chunk("a", text, "9fc13192e660", position=7)])
+
+
+def test_about_half_of_the_headings_are_put_as_people_type_them() -> None:
+    names = "anna berta carla dora emma frieda gerda hanna inga jutta klara lena".split()
+    chunks = [Chunk("o", "Disk Copier\n\nThe copier is large.", "7.html", position=0)]
+    for number, name in enumerate(names, 1):
+        text = f"--copy-{name}\n\nCopies whole blocks of a file to the tower of {name} without a look at what it is."
+        chunks.append(Chunk(name, text, "7.html", position=2 * number))
+    asked = [item.question for item in items(generate(chunks, 0))]
+    assert asked == [item.question for item in items(generate(chunks, 0))]
+    typed = [each for each in asked if each.startswith("Disk Copier --copy-")]
+    assert 3 <= len(typed) <= len(asked) - 3 == 9
 
 
 def test_an_answer_goes_on_to_the_end_of_its_section() -> None:
@@ -1076,12 +1092,14 @@ def test_marks_of_markup_are_no_part_of_a_heading() -> None:
     told = "The crane lamp is lit by the crew of the ferry in summer, and shows ships the way at night."
     for heading in ('## Crane Lamp <a id="crane-lamp"></a>', "## Crane Lamp <a id=lamp></a>", "## Crane Lamp {#lamp}"):
         chunk = Chunk("a", f"# Harbour\n\nIt is large.\n\n{heading}\n\n{told} It shines.", "harbour.md", position=0)
-        assert questions([chunk], size=9) == {"What should I know about the Crane Lamp in the context of “harbour”?"}
+        asked = {"What should I know about the Crane Lamp in the context of “harbour”?", "harbour Crane Lamp"}
+        assert questions([chunk], size=9) <= asked
     opening = Chunk("o", "Disk Copier\n\nThe copier is large.", "7.html", position=0)
     option = Chunk(
         "a", "--fast <lamp>\n\nCopies whole blocks of a file without a look at what is in it.", "7.html", position=4
     )
-    assert questions([opening, option]) == {"What should I know about --fast in the context of “Disk Copier”?"}
+    asked = {"What should I know about --fast in the context of “Disk Copier”?", "Disk Copier --fast"}
+    assert questions([opening, option]) <= asked
 
 
 @pytest.mark.parametrize("standing", [True, False])

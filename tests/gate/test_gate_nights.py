@@ -164,6 +164,32 @@ def test_where_no_fall_would_show_more_than_one_failure_is_not_called_none(fails
     assert (found.decision, found.resolution) == (decision, None)
 
 
+@pytest.mark.parametrize(
+    ("passing", "decision"),
+    [(1, "unclear"), (8, "passed")],
+)
+def test_questions_that_fail_each_time_do_not_pass_though_their_documents_are_too_few_to_tell(
+    passing: int, decision: str
+) -> None:
+    size = 95
+    clusters = {f"q{number}": number // 4 if number < 8 else 2 + number % 25 for number in range(size)}
+    now = {f"q{number}": float(number >= 8) for number in range(size - passing)}
+    before = {f"q{number}": 1.0 for number in range(size - passing)}
+    turned = range(size - passing, size)
+    before |= {f"q{number}": 0.0 for number in turned}
+    now |= {f"q{number}": 1.0 for number in turned}
+    confirmed = {f"q{number}": -1 for number in range(8)} | {f"q{number}": 1 for number in turned}
+    found = verdicts([before, now], clusters, [None, confirmed], looks=1)[1]
+    assert found.decision == decision
+
+
+def test_where_a_level_is_so_low_that_no_fall_would_show_a_fall_is_not_called_none() -> None:
+    clusters = {f"q{number}": number % 20 for number in range(40)}
+    before = {f"q{number}": float(number < 10) for number in range(40)}
+    [_, found] = verdicts([before, before | {"q0": 0.0, "q1": 0.0, "q2": 0.0}], clusters)
+    assert (found.decision, (found.resolution or 0.0) > 10 / 40) == ("unclear", True)
+
+
 def renewed(rng: np.random.Generator, level: Sequence[float], size: int = 60, leaving: int = 12) -> Nights:
     """A benchmark with some questions replaced each night, by harder ones, at these hit rates of the old ones."""
     live = [(number, rng.random()) for number in range(size)]

@@ -203,7 +203,7 @@ def test_an_interrupted_command_says_how_to_go_on(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("build", "asked_again"), [("one", 1), (None, QUESTIONS)])
+@pytest.mark.parametrize(("build", "asked_again"), [("one", 5), (None, QUESTIONS)])
 def test_the_same_command_again_starts_anew(
     loaded: Project, system: OtherRag, build: str | None, asked_again: int
 ) -> None:
@@ -214,7 +214,7 @@ def test_the_same_command_again_starts_anew(
     asked = len(system.asked)
     let_leases_expire(loaded.database())
     assert json.loads(rageval(*EVALUATE).out)["run_id"] == 2
-    # One question tells the version, and whose answers may be used; a first run asks all two times more.
+    # Five questions show whether it is still the same; a first run asks all two times more.
     assert len(system.asked) - asked == asked_again + 2 * QUESTIONS
     assert {each.id: each.status for each in list_evaluations(loaded.database())} == {1: "failed", 2: "complete"}
     refused = rageval("evaluate", "--resume", "1")

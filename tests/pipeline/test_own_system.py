@@ -88,11 +88,11 @@ def test_a_system_that_names_its_version_is_asked_when_it_changes(loaded: Projec
     first = loaded.report("acme", "schedule:one")
     assert len(assistant.asked) == 3 * 8
     second = loaded.report("acme", "schedule:two")
-    assert len(assistant.asked) == 3 * 8 + 1, "one question tells the version"
+    assert len(assistant.asked) == 3 * 8 + 5, "five questions show whether it is still the same"
     assert second.headline() == first.headline()
     assistant.build = "2026.12"
     third = loaded.report("acme", "schedule:three")
-    assert len(assistant.asked) == 3 * 8 + 1 + 8
+    assert len(assistant.asked) == 3 * 8 + 5 + 8
     assert [report.evaluation.system_declared for report in (first, second, third)] == ["2026.11", "2026.11", "2026.12"]
     assert first.evaluation.versions.system == second.evaluation.versions.system != third.evaluation.versions.system
     notes = {row["evaluation_id"]: row["system_note"] for row in read_view(loaded.database(), "run_against_previous")}
@@ -100,11 +100,13 @@ def test_a_system_that_names_its_version_is_asked_when_it_changes(loaded: Projec
 
 
 @pytest.mark.slow
-def test_another_cutoff_asks_a_versioned_system_nothing_again(loaded: Project, assistant: OtherRag) -> None:
+def test_another_cutoff_asks_a_versioned_system_no_more_than_another_night(
+    loaded: Project, assistant: OtherRag
+) -> None:
     assistant.build = "2026.11"
     loaded.report("acme", "command:five")
     report = loaded.report("acme", "command:three", k=3)
-    assert len(assistant.asked) == 3 * 8 + 1, "one question tells the version"
+    assert len(assistant.asked) == 3 * 8 + 5
     assert report.summaries["retrieval.hit_rate_at_3"].n_scored == 8
 
 
@@ -126,19 +128,33 @@ def test_another_clients_passage_is_named_and_stored_nowhere(loaded: Project, as
 
 
 @pytest.mark.core
-def test_what_is_said_to_the_question_that_tells_the_version_counts(loaded: Project, assistant: OtherRag) -> None:
+def test_a_system_that_changes_behind_its_version_is_asked_everything(loaded: Project, assistant: OtherRag) -> None:
     loaded.ingest("rival", [{"id": "board", "title": "Minutes", "text": f"{FOREIGN} The vote is secret."}])
     assistant.build = "2026.11"
-    loaded.report("acme", "command:one")
+    db = loaded.database()
+
+    def night(trigger: str) -> tuple[int, int, list[str]]:
+        """How many questions were asked, how many leaked, and what is said of the system."""
+        before = len(assistant.asked)
+        evaluation = loaded.report("acme", trigger).evaluation
+        strays = stray_chunks(db, [evaluation], "foreign", lambda: ["rival"])
+        [judged] = judged_newest(db, "acme")
+        said = [each.detail for each in judged.judgement.changes if each.what == "system"]
+        assert evaluation.system_declared == "2026.11"
+        return len(assistant.asked) - before, len({stray.item_id for stray in strays}), said
+
+    changed = ["its version is still 2026.11, but it returned other passages"]
+    assert night("command:first") == (3 * 8, 0, [])
+    assert night("command:same") == (5, 0, [])
     assistant.extra = [{"ref": "idx-999999", "body": FOREIGN, "source": "x"}]
-    asked = []
-    for trigger in ("command:two", "command:three", "command:four"):
-        report = loaded.report("acme", trigger)
-        strays = stray_chunks(loaded.database(), [report.evaluation], "foreign", lambda: ["rival"])
-        assert len({stray.item_id for stray in strays}) >= 1, "the version hides that of the others"
-        asked.append(assistant.asked[-1]["q"])
-    assert len(assistant.asked) == 3 * 8 + 3
-    assert len(set(asked)) > 1, "each time another one"
+    assert night("command:leak") == (8, 8, changed)
+    assistant.extra = []
+    assert night("command:mended")[:2] == (8, 0), "what leaked is never reused"
+    assert night("command:still") == (5, 0, [])
+    assistant.broken = True
+    asked, _, said = night("command:broken")
+    assert (asked >= 8, said) == (True, changed)
+    assert judged_newest(db, "acme")[0].judgement.newly_failing
 
 
 @pytest.mark.slow

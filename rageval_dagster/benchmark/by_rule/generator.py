@@ -17,7 +17,7 @@ from rageval_dagster.benchmark.by_rule.prose import (
     words,
 )
 from rageval_dagster.benchmark.by_rule.subjects import noun_phrases
-from rageval_dagster.benchmark.by_rule.terms import AGAIN, MIN_LETTERS, STEM, Term, content_words
+from rageval_dagster.benchmark.by_rule.terms import AGAIN, CAPITALISED, MIN_LETTERS, STEM, Term, content_words
 from rageval_dagster.benchmark.by_rule.topics import (
     MIN_TOPIC_WORDS,
     SPOKEN,
@@ -66,7 +66,7 @@ passage: of 72 questions about Kerberos' manuals, the reference system found .54
 MAX_TERMS = 2
 """Of a search query, beside its topic."""
 _CLAUSE_ENDS = re.compile(r"[,;:.]|\b(?:that|which|who|whose|what|how|where|when|if|whether|to|que|qui|che|dat)\b")
-_BEFORE_QUESTION = re.compile(r"^(?:[-–—•]|\d{1,2}\b)[\s.)]+(?=\W*[A-ZÀ-Þ])")
+_BEFORE_QUESTION = re.compile(r"^(?:[-–—•]|\d{1,2}\b|Q(?=[:.]))[\s.:)]+(?=\W*[A-ZÀ-Þ])")
 _PARTS = re.compile(r"[,;:–—]")
 _AND = re.compile(r"\b(?:and|or|und|et)\b")
 _LISTED_BEFORE = re.compile(r"[^\W\d_a-zß-ÿ][\w.]*\)? ?(?:,|,? (?:and|or|und|oder|et|ou|e|o|y|en)) (?:the )?$")
@@ -316,8 +316,8 @@ def _documents(source: _Source) -> Iterator[Item]:
             is_first = sentence == source.passage.sentences[0][0] and not source.is_alike(sentence)
             if is_own and is_first and _is_defined(topic, sentence, language):
                 category = "entity_specific" if is_name else "factual_lookup"
-                terms = _as_asked(topic, sentence, language)
-                yield _item(source.passage, sentence, asked.about.format(terms=terms), category)
+                question = asked.about.format(terms=_as_asked(topic, sentence, language))
+                yield from _put(source, sentence, _without_article(topic, language), question, category)
 
 
 def _is_defined(topic: str, sentence: Sentence, language: str | None, is_strict: bool = False) -> bool:
@@ -370,7 +370,19 @@ def _sections(source: _Source) -> Iterator[Item]:
         question = asked.about if is_enough else asked.in_context
         terms = _as_asked(section, sentence, language)
         question = question.format(terms=terms, topic=document.text if document else "")
-        yield _item(source.passage, sentence, question, "factual_lookup")
+        context = "" if is_enough or not document else f"{_without_article(document.text, language)} "
+        query = f"{context}{_without_article(section, language)}"
+        yield from _put(source, sentence, query, question, "factual_lookup")
+
+
+def _put(
+    source: _Source, sentence: Sentence, query: str, question: str, category: str, is_query: bool = False
+) -> Iterator[Item]:
+    """A question; or for every other one, and where asked for, what people type who look for the passage, unless that
+    is too short, or a copy."""
+    forms = [query, question] if is_query or int(source.draw(question), 16) % 2 else [question]
+    drafts = [_item(source.passage, sentence, each, category) for each in forms]
+    yield from [each for each in drafts if _is_sound(each, source.passage.chunk.text)][:1] or drafts[-1:]
 
 
 def _is_said(heading: str, sentence: Sentence, language: str | None) -> bool:
@@ -478,10 +490,11 @@ def _mentions(source: _Source) -> Iterator[Item]:
             question = _question(alone, sentence, topic, source)
             # "What should I know about" promises more than a name by the way; a query may be too short, or a copy.
             is_about_it = subject is not None and alone.text in subject.text
-            query = None if is_about_it else _as_query([alone], topic, source.language)
-            drafts = [_item(source.passage, sentence, each, _category([alone])) for each in (query, question) if each]
-            text = source.passage.chunk.text
-            yield from [each for each in drafts if question and _is_sound(each, text)][:1]
+            if question and is_about_it:
+                yield _item(source.passage, sentence, question, _category([alone]))
+            elif question:
+                query = _as_query([alone], topic, source.language)
+                yield from _put(source, sentence, query, question, _category([alone]), is_query=True)
             continue
         # Where no topic is known, the subject stands for it; where those hardly show, what the passage says again.
         is_about = topic is not None or (len(chosen) > 1 and (subject in chosen or not leading(source.language)))
@@ -492,10 +505,14 @@ def _mentions(source: _Source) -> Iterator[Item]:
 
 
 def _as_query(telling: Sequence[Term], topic: Topic | None, language: str | None) -> str:
-    """What is typed: without the article that a topic opens with."""
-    opening, _, rest = topic.text.partition(" ") if topic else ("", "", "")
-    text = [rest if opening.casefold() in articles(language) and rest else topic.text] if topic else []
+    """What is typed: the topic without its article, and what is looked for."""
+    text = [_without_article(topic.text, language)] if topic else []
     return " ".join([*text, *(term.text for term in telling)])
+
+
+def _without_article(text: str, language: str | None) -> str:
+    opening, _, rest = text.partition(" ")
+    return rest if opening.casefold() in articles(language) and rest else text
 
 
 def _topic(sentence: Sentence, source: _Source) -> Topic | None:
@@ -562,7 +579,8 @@ def _is_by_the_way(term: Term, sentence: Sentence, source: _Source) -> bool:
     before, after = sentence.text[: term.start], sentence.text[term.start + len(term.text) :]
     following = re.match(r" ([^\W\d_]+)", after)
     is_of_noun = following is not None and following[1] in source.facts.nouns.get(source.language, ())
-    return is_of_noun or bool(_LISTED_BEFORE.search(before) or _LISTED_AFTER.match(after))
+    is_listed = source.language not in CAPITALISED and (_LISTED_BEFORE.search(before) or _LISTED_AFTER.match(after))
+    return is_of_noun or bool(is_listed)
 
 
 def _is_said_again(term: Term, passage: Passage) -> bool:

@@ -834,6 +834,12 @@ def test_nothing_is_asked_about_a_part_of_a_name(named: str) -> None:
     assert not [item for item in items(generate(chunks, 0)) if item.answers == (told,)]
 
 
+def test_of_a_name_with_words_before_it_the_name_is_asked_about() -> None:
+    told = "The old ferry director Ann Lee is the first to see the ice on the water of the harbour."
+    (item,) = items(generate([Chunk("a", told, "1", title="Harbour Rules")], 0))
+    assert item.question == "What should I know about Ann Lee in the context of “Harbour Rules”?"
+
+
 @pytest.mark.parametrize(
     ("sentence", "is_asked"),
     [

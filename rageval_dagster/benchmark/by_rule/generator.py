@@ -380,7 +380,8 @@ def _put(
 ) -> Iterator[Item]:
     """A question; or for every other one, and where asked for, what people type who look for the passage, unless that
     is too short, or a copy."""
-    forms = [query, question] if is_query or int(source.draw(question), 16) % 2 else [question]
+    is_typed = " " in query and (is_query or int(source.draw(question), 16) % 2)
+    forms = [query, question] if is_typed else [question]
     drafts = [_item(source.passage, sentence, each, category) for each in forms]
     yield from [each for each in drafts if _is_sound(each, source.passage.chunk.text)][:1] or drafts[-1:]
 

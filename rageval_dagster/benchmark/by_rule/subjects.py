@@ -124,6 +124,9 @@ def _noun(text: str, start: int, named: Collection[Term], around: Surroundings) 
         return None
     if _CLAUSE.search(plain) and not PARTICLES.union(stop_words(around.language)).intersection(plain.split()):
         return None
+    last = within[-1] if within else None
+    if last and last.kind == "name" and last.start > start and plain.endswith(f" {last.text}"):
+        return last  # "director Ann Lee", "the shorter term Rhine Delta"
     if start == 0 and plain.partition(" ")[0][1:].islower():
         names = [term.text for term in named if term.kind == "name"]
         plain = in_lower_case(plain, around.text, around.language, names)

@@ -62,9 +62,9 @@ def run_retrieval(
     _save(db, system, evaluation, said, keys)
     missing = [item_id for item_id in rest if item_id not in reused]
     asked = [items[item_id] for item_id in missing]
-    resolutions = resolve(asked, db, store, evaluation.client_id, by_page) if missing else {}
-    for batch in in_batches(asked, BATCH):
-        found = _ask(db, store, system, evaluation, batch, by_page, resolutions)
+    resolutions = resolve(asked, db, store, evaluation.client_id, by_page) if asked else {}
+    for batch in in_batches(missing, BATCH):
+        found = _ask(db, store, system, evaluation, [items[item_id] for item_id in batch], by_page, resolutions)
         _save(db, system, evaluation, found, keys)
         said += found
         if progress is not None:

@@ -32,7 +32,7 @@ from rageval_dagster.settings import Settings
 from rageval_dagster.storage.benchmark import current_datasets, get_dataset, remaining_items
 from rageval_dagster.storage.caches import Usage, model_usage
 from rageval_dagster.storage.clients import list_clients
-from rageval_dagster.storage.comparisons import Verdict, failed_before
+from rageval_dagster.storage.comparisons import Trouble, trouble_before
 from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.evaluations import Evaluation, evaluations_of_trigger, get_evaluation
 from rageval_dagster.storage.incidents import open_incidents
@@ -81,7 +81,7 @@ class Found:
     the documents. `shortage` is why a generated dataset has fewer questions than it was to have; others are `imported`.
     `exhausted` is whether every passage was tried.
     `scored_before` is how many questions the baseline scored, by metric id. `reused` is how many answers are of earlier
-    runs; None where that is not asked. `recovered_from` is the verdict of the run before, where only this one passes.
+    runs; None where that is not asked. `recovered_from` is what was wrong with the run before, where this one passes.
     """
 
     report: EvaluationReport
@@ -100,7 +100,7 @@ class Found:
     imported: bool
     scored_before: Mapping[str, int]
     reused: int | None
-    recovered_from: Verdict | None
+    recovered_from: Trouble | None
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ def look_at(settings: Settings, db: Database, report: EvaluationReport, just_mad
     too_many = with_too_many_errors(report, own.max_error_share)
     dataset = get_dataset(db, evaluation.dataset_id)
     flagged = dataset.flagged
-    recovered = failed_before(db, evaluation) if judged.judgement.verdict == "passed" else None
+    recovered = trouble_before(db, evaluation) if judged.judgement.verdict == "passed" else None
     failing = set(judged.judgement.newly_failing)
     items = remaining_items(db, evaluation.dataset_id) if failing else []
     return Found(
@@ -304,7 +304,7 @@ def look_at(settings: Settings, db: Database, report: EvaluationReport, just_mad
         exhausted=dataset.stats.get("passages_left") == 0,
         imported=dataset.kind == "imported",
         reused=answers_before(db, evaluation) if just_made else None,
-        recovered_from=recovered and recovered.verdict,
+        recovered_from=recovered,
     )
 
 

@@ -1,5 +1,6 @@
 """The `rageval` command: one file a group of commands; results on standard output, progress on standard error."""
 
+import os
 import signal
 import socket
 import sys
@@ -12,7 +13,7 @@ from rageval_dagster.cli.app import app
 from rageval_dagster.errors import MAKE_ROOM, RagevalError, is_disk_full
 from rageval_dagster.text import showable
 
-_INTERRUPTED, _ENDED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+_INTERRUPTED, _ENDED, _UNREAD = 128 + signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGPIPE
 
 
 def main() -> None:
@@ -37,10 +38,24 @@ def main() -> None:
             print(f"rageval: {where} cannot be written: {MAKE_ROOM}", file=sys.stderr)
             sys.exit(RagevalError.exit_code)
         except (KeyboardInterrupt, SystemExit) as ended:
+            if _is_unread():
+                sys.exit(_UNREAD)
             if isinstance(ended, SystemExit) and ended.code != _INTERRUPTED:  # what Typer makes of the first
                 raise
             print("rageval: interrupted; run the command again", file=sys.stderr)
             sys.exit(_ENDED if came(signal.SIGTERM) else _INTERRUPTED)
+
+
+def _is_unread() -> bool:
+    """Whether nobody reads what is printed, as behind `| head`: no failed gate, for which 1 stands."""
+    if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # which Typer puts there then, before it ends with 1
+        return True
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 def _home() -> Path | None:

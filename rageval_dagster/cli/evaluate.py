@@ -265,7 +265,7 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
     tells_changes = is_compared and not evaluation.answered_nothing
     lines.append(in_short(verdict, report.headline()))
     if found.recovered_from is not None and alarm is None:
-        before = {"regressed": "regressed", "unclear": "was unclear", "failed": "failed"}[found.recovered_from]
+        before = "was unclear" if found.recovered_from == "unclear" else found.recovered_from
         lines.append(f"Well again: the run before {before}.")
     names = documents_told(db, evaluation, judgement.changes)
     if tells_changes:

@@ -191,11 +191,12 @@ def _comparison_row(row: "MetricComparison") -> dict[str, Any]:
 
 
 def _print_worse(each: "WorseItem", names: Mapping[str, str]) -> None:
+    from rageval_dagster.evaluation.summary import said_by
+
     falls = ", ".join(f"{name} {before:.2f} -> {now:.2f}" for name, (before, now) in each.falls.items())
     print(f"\n{each.item.item_id}  {falls}\n  Q: {cell(each.item.question)}")
     for name, result in (("before", each.before), ("now", each.now)):
-        said = result.answer.text if result.answer is not None else result.error or "(deleted, or no answer)"
-        print(f"  {name:6} answered: {cell(said)}")
+        print(f"  {name:6} answered: {cell(said_by(result))}")
         for hit in result.hits[: result.k]:
             mark = "*" if result.is_relevant(hit) else " "
             print(f"  {hit.rank:>9}{mark} {cell(names[hit.document_id])}  {cell(hit.text)[:100]}")

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -17,7 +17,7 @@ from rageval_dagster.storage.database import Database
 from rageval_dagster.storage.word_hashes import hash_key, holder_of, holders_of
 from rageval_dagster.text import normalised, separate_characters
 
-MATCHING_REVISION = 4
+MATCHING_REVISION = 5
 """What was matched by other rules is not reused."""
 
 MIN_SHARED = 0.5
@@ -260,7 +260,7 @@ def _cut_otherwise(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
     """Passages that are no chunk as they stand: looked for among the client's chunks."""
     if not hits:
         return {}
-    passages = _Passages(hits)
+    passages = _Passages(hits, known.documents)
     named = sorted({hit.document_id for hit in hits} & known.documents.keys())
     if named:
         chunk_ids = [entry.chunk_id for document_id in named for entry in known.documents[document_id]]
@@ -289,7 +289,9 @@ class _Found:
 class _Passages:
     """Passages to be found among the client's chunks. Each is decided for itself, whatever else is looked for."""
 
-    def __init__(self, hits: Sequence[Hit]) -> None:
+    def __init__(self, hits: Sequence[Hit], documents: Collection[str]) -> None:
+        """`documents` are those of the client that the hits name."""
+        self._documents = documents
         self._words = {hit: found for hit in hits if (found := words(hit.text))}
         self._best: dict[Hit, tuple[float, _Match]] = {}
         self._index = RunIndex(
@@ -325,6 +327,10 @@ class _Passages:
             if chunk is not None:
                 share = len(found.places) / len(self._words[hit])
                 match = _Match(chunk.id, chunk.document_id, chunk.page, whole=False, exact=False)
+                is_menu = -found.rank[0] < MIN_SHARED * len(self._words[hit])
+                if is_menu and not trusted and hit.document_id in self._documents:
+                    # A site's menu stands on each page, and is kept with one: it is of the page that the system names.
+                    match = _Match(_by_content(hit), hit.document_id, hit.page, whole=False, exact=False)
                 self._best[hit] = share, match
 
     def _shared(self, text: str) -> dict[Hit, set[int]]:

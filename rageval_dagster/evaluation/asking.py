@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import Any
 
+from rageval_dagster.benchmark.wording import content_tokens
 from rageval_dagster.corpus.evidence import Resolution, names_pages, resolve
 from rageval_dagster.corpus.matching import MATCHING_REVISION, Placed, Stray, place_hits, stray_owners
 from rageval_dagster.corpus.store import ChromaStore
@@ -13,7 +14,7 @@ from rageval_dagster.errors import BudgetReachedError
 from rageval_dagster.evaluation.stages import BATCH, StageReport, offset_progress
 from rageval_dagster.identity import digest, digest_json
 from rageval_dagster.rag.system import AnswerOutcome, RagSystem, Retrieval
-from rageval_dagster.records import UNKEPT, Hit, Item, Progress, Result
+from rageval_dagster.records import UNKEPT, Answer, Hit, Item, Progress, Result
 from rageval_dagster.storage import benchmark as benchmark_storage
 from rageval_dagster.storage import results as result_storage
 from rageval_dagster.storage.database import Database, in_batches
@@ -25,6 +26,8 @@ from rageval_dagster.storage.evaluations import (
 )
 from rageval_dagster.storage.results import RESULT, RETRIEVAL, ResultRecord, RetrievalRecord
 
+OTHER_WORDS = 0.25
+"""Of the words of the shorter of two answers, so few are in both that they say something else."""
 LOOKED_AT, LOOKED_AT_SHARE = 5, 0.05
 """So many questions, and such a share of them, are asked again although the system's version is the same."""
 
@@ -92,35 +95,68 @@ class _Said:
         return "foreign" in (*owners, None if self.answer is None else self.answer.owner)
 
 
+@dataclass(frozen=True)
+class _Before:
+    """What a question brought back before: the ids of the chunks, and the answer, if it is kept."""
+
+    chunks: Sequence[str]
+    answer: Answer | None
+
+
 def _looked_at(
     db: Database, system: RagSystem, evaluation: Evaluation, items: Mapping[str, Item], keys: Mapping[str, str | None]
-) -> dict[str, list[str]]:
-    """{item id: the chunks that came back for it before} of the questions that are asked although they have an equal
-    retrieval: what the system was asked for its version, and others, each time other ones."""
+) -> dict[str, _Before]:
+    """{item id: what it brought back before} of the questions that are asked although they have an equal retrieval:
+    what the system was asked for its version, and others, each time other ones."""
     if not system.answers_at_once or evaluation.system_declared is None or evaluation.of_recorded_answers:
         return {}
-    stored = result_storage.reusable(db, evaluation.client_id, filter(None, keys.values()))
+    client_id = evaluation.client_id
+    stored = result_storage.reusable(db, client_id, filter(None, keys.values()))
     known = {item_id: stored[key] for item_id, key in keys.items() if key in stored}
     count = max(LOOKED_AT, ceil(LOOKED_AT_SHARE * len(known)))
-    drawn = sorted(
-        known,
-        key=lambda item_id: (
-            not system.was_asked(items[item_id], evaluation.depth),
-            digest(evaluation.trigger, item_id),
-        ),
-    )[:count]
-    before = result_storage.returned_chunks(db, evaluation.client_id, [known[item_id] for item_id in drawn])
-    return {item_id: before[known[item_id]] for item_id in drawn}
+
+    def order(item_id: str) -> tuple[bool, str]:
+        return not system.was_asked(items[item_id], evaluation.depth), digest(evaluation.trigger, item_id)
+
+    drawn = sorted(known, key=order)[:count]
+    chunks = result_storage.returned_chunks(db, client_id, [known[item_id] for item_id in drawn])
+    versions = _answer_versions(system, evaluation)
+    answered = {item_id: digest(known[item_id], *versions, items[item_id].grading_key) for item_id in drawn}
+    results = result_storage.reusable(db, client_id, answered.values())
+    answers = result_storage.answers_of(db, client_id, results.values())
+    return {
+        item_id: _Before(chunks[known[item_id]], answers.get(results.get(answered[item_id], ""))) for item_id in drawn
+    }
 
 
-def _is_changed(evaluation: Evaluation, said: Sequence[_Said], before: Mapping[str, Sequence[str]]) -> bool:
-    """Whether a system that told the same version leaks, or brings back other passages among the first k."""
-    k = evaluation.k
-    return any(
-        each.leaks or {hit.chunk_id for hit in (each.record.hits or ())[:k]} != set(before[each.item.item_id][:k])
-        for each in said
-        if each.record.error is None
-    )
+def _is_changed(evaluation: Evaluation, said: Sequence[_Said], before: Mapping[str, _Before]) -> bool:
+    """Whether a system that told the same version leaks, brings back other passages among the first k, or gives quite
+    other answers to most questions."""
+    told = [each for each in said if each.record.error is None]
+    if any(each.leaks or _chunks(each, evaluation.k) != _first(before, each, evaluation.k) for each in told):
+        return True
+    answers = [(before[each.item.item_id].answer, each.answer and each.answer.answer) for each in told]
+    compared = [_is_other(then, now) for then, now in answers if then is not None and now is not None]
+    return sum(compared) > max(1, len(compared) / 2)
+
+
+def _chunks(said: _Said, k: int) -> set[str]:
+    return {hit.chunk_id for hit in (said.record.hits or ())[:k]}
+
+
+def _first(before: Mapping[str, _Before], said: _Said, k: int) -> set[str]:
+    return set(before[said.item.item_id].chunks[:k])
+
+
+def _is_other(before: Answer, now: Answer) -> bool:
+    """Whether of two answers one declines, or says nothing, or they share hardly a word that carries meaning.
+
+    A model that puts the same in other words shares more.
+    """
+    if before.declined or now.declined or not (before.text.strip() and now.text.strip()):
+        return before.declined != now.declined or bool(before.text.strip()) != bool(now.text.strip())
+    then, today = set(content_tokens(before.text)), set(content_tokens(now.text))
+    return len(then & today) < OTHER_WORDS * min(len(then), len(today))
 
 
 def _changed_silently(db: Database, evaluation: Evaluation) -> Evaluation:

@@ -175,7 +175,7 @@ def read_questions(db: Database, report: EvaluationReport, item_ids: Sequence[st
     for item_id in item_ids:
         if (result := results.get(item_id)) is not None:
             relevant = frozenset(hit.rank for hit in result.hits if result.is_relevant(hit))
-            said = result.error or (_unsaid(result) if result.answer is None else result.answer.text)
+            said = said_by(result)
             declined = result.answer is not None and result.answer.declined
             verdicts = {name: column[item_id] for name, column in outcomes.items() if item_id in column}
             rank = min(relevant, default=None)
@@ -280,8 +280,12 @@ def mean_ceiling(metric: Metric, column: Mapping[str, Outcome], results: Mapping
     return sum(reachable) / len(reachable) if reachable else None
 
 
-def _unsaid(result: Result) -> str:
-    """Why there is no answer to show."""
+def said_by(result: Result) -> str:
+    """An answer, or why there is none to show."""
+    if result.error:
+        return result.error
+    if result.answer is not None:
+        return result.answer.text
     if result.texts_deleted:
         return "(deleted: not used for longer than texts are kept)"
     if result.answer_owner in UNKEPT:

@@ -25,11 +25,16 @@ LOST_EVIDENCE = "evidence"
 cannot pass."""
 GONE = "gone"
 """What it is called where fewer did or are: it is told, and decides nothing."""
+EDITED = "edited"
+"""What it is called where documents are all there, and an edit took the evidence of hardly any question."""
 CHANGED_ANSWERS = "changed_answers"
 """By which the answers became quite other ones, while no judge model reads them: the run cannot pass."""
 MOST_LOST = 0.2
 """Of the questions that had evidence, or of the documents: where as many or more are lost, what is left tells too
 little."""
+LOSSES = (LOST_EVIDENCE, GONE)
+HARDLY_ANY = 0.05
+"""Of the questions that had evidence; be it one."""
 MOST_METRICS = 5
 MOST_DOCUMENTS = 3
 """So many documents are named, where questions lost their evidence."""
@@ -101,8 +106,10 @@ def lost_evidence(db: Database, baseline: Evaluation, good: Evaluation, now: Eva
     said = f"{why}; {of} lost {'their' if len(lost) > 1 else 'its'} evidence"
     before = corpus_storage.document_count(db, now.client_id) + len(missing)
     decides = len(lost) >= max(MOST_LOST * len(had), 2) or len(missing) >= max(MOST_LOST * before, 2)
+    is_edit = not removed and len(lost) <= max(HARDLY_ANY * len(had), 1)
     shown = tuple([*removed, *edited][:MOST_DOCUMENTS])
-    return Change(LOST_EVIDENCE if decides else GONE, said, worse=len(lost) or None, documents=shown)
+    what = LOST_EVIDENCE if decides else EDITED if is_edit else GONE
+    return Change(what, said, worse=len(lost) or None, documents=shown)
 
 
 def _removed_documents(db: Database, good: Evaluation, now: Evaluation) -> set[str]:
@@ -138,7 +145,7 @@ def detail_of(changes: Iterable[Change], what: str) -> str | None:
 
 def gone_in(changes: Iterable[Change]) -> Change | None:
     """What was lost, be it so little that it decides nothing; None where nothing was."""
-    return next((each for each in changes if each.what in (LOST_EVIDENCE, GONE)), None)
+    return next((each for each in changes if each.what in LOSSES), None)
 
 
 def documents_told(db: Database, evaluation: Evaluation, changes: Iterable[Change]) -> dict[str, str]:
@@ -274,7 +281,7 @@ def _system(before: Evaluation, now: Evaluation) -> str | None:
         return None  # its responses may declare the version
     if before.versions.system != now.versions.system:
         if has_changed_silently(before, now):
-            return f"its version is still {now.system_declared}, but it returned other passages"
+            return f"its version is still {now.system_declared}, but it returned other passages or answers"
         if before.system_declared == now.system_declared:
             return "its settings"
         if before.of_recorded_answers or now.of_recorded_answers:

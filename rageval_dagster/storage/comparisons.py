@@ -10,12 +10,20 @@ import sqlalchemy as sa
 
 from rageval_dagster.records import Decision
 from rageval_dagster.storage.database import Database, retried, upsert
-from rageval_dagster.storage.evaluations import Evaluation, client_of, in_series, update_evaluation
+from rageval_dagster.storage.evaluations import (
+    Evaluation,
+    client_of,
+    evaluations_by_id,
+    in_series,
+    silent_changes,
+    update_evaluation,
+)
 from rageval_dagster.storage.tables import baselines, evaluation_datasets, evaluation_runs, metric_comparisons
 from rageval_dagster.storage.types import utc_now
 
 Reason = Literal["first", "accepted", "better"]
 Verdict = Literal["first", "passed", "regressed", "unclear", "failed"]
+Trouble = Literal["regressed", "unclear", "failed", "leaked"]
 
 
 @dataclass(frozen=True)
@@ -115,6 +123,7 @@ class Reading:
 
     `accepted` is whether it is a baseline now; its `verdict` is then the worst of its metrics'. `released` is whether
     the system has another version than on the night before; not where it failed on questions and did not say which.
+    `changed_silently` is whether it has the same one, and is another system.
     """
 
     evaluation_id: int
@@ -122,6 +131,7 @@ class Reading:
     verdict: Verdict | None
     accepted: bool
     released: bool
+    changed_silently: bool
     changes: Mapping[str, tuple[float, float, float]]
 
 
@@ -146,11 +156,14 @@ def readings(db: Database, evaluation: Evaluation, baseline_id: int) -> list[Rea
             row.metric_id: (row.difference, row.ci_low, row.ci_high) for row in night if row.difference is not None
         }
         is_silent = now.error_count and now.system_declared is None and before and before.system_declared is not None
-        released = before is not None and not is_silent and now.system_version != before.system_version
+        is_other = before is not None and not is_silent and now.system_version != before.system_version
+        told = {silent_changes(each.system_version or "")[0] for each in (before, now) if each is not None}
         accepted = now.verdict == "first"  # what it was before stands in its metrics only
         decisions: set[str] = {row.decision for row in night}
         was: Verdict | None = next((each for each in _WORST_FIRST if each in decisions), None)
-        found.append(Reading(id, now.started_at, was if accepted else now.verdict, accepted, released, changes))
+        verdict = was if accepted else now.verdict
+        released, silently = is_other and len(told) > 1, is_other and len(told) == 1
+        found.append(Reading(id, now.started_at, verdict, accepted, released, silently, changes))
         before = before if is_silent else now
     return found
 
@@ -256,11 +269,16 @@ def last_good(db: Database, evaluation: Evaluation) -> int | None:
     return _newest_before(db, evaluation, runs.verdict.in_(["first", "passed"]) & clean)
 
 
-def failed_before(db: Database, evaluation: Evaluation) -> Judgement | None:
-    """That of the complete evaluation right before this one, of its dataset's name and system, if it did not pass."""
+def trouble_before(db: Database, evaluation: Evaluation) -> Trouble | None:
+    """What was wrong with the complete evaluation right before this one, of its dataset's name and system; None where
+    it passed."""
     before = _newest_before(db, evaluation, sa.true())
-    judgement = None if before is None else load_judgements(db, [before])[before]
-    return judgement if judgement and judgement.verdict in ("regressed", "unclear", "failed") else None
+    if before is None:
+        return None
+    if evaluations_by_id(db, [before])[before].foreign_chunks:
+        return "leaked"
+    verdict = load_judgements(db, [before])[before].verdict
+    return None if verdict in ("first", "passed", None) else verdict
 
 
 def since_when(db: Database, evaluation: Evaluation, verdict: Verdict) -> datetime | None:

@@ -186,6 +186,14 @@ def returned_chunks(db: Database, client_id: str, retrieval_ids: Iterable[str]) 
     return {row.retrieval_id: [hit["chunk_id"] for hit in row.hits or ()] for row in rows}
 
 
+def answers_of(db: Database, client_id: str, result_ids: Iterable[str]) -> dict[str, Answer]:
+    """{result id: its answer, without citations}, of those that have one that is kept."""
+    of = item_results.c
+    query = sa.select(of.result_id, of.answer, of.declined).where(of.client_id == client_id, of.answer.is_not(None))
+    rows = db.rows_in(query, of.result_id, result_ids)
+    return {row.result_id: Answer(row.answer, bool(row.declined)) for row in rows}
+
+
 def run_items(db: Database, evaluation_id: int) -> list[RunItem]:
     """The evaluation's items in the order of its dataset."""
     items = tables.run_items

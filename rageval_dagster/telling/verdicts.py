@@ -19,7 +19,7 @@ from rageval_dagster.evaluation.verdict import (
     is_scored,
     too_many_errors,
 )
-from rageval_dagster.gate.causes import CHANGED_ANSWERS, GONE, LOST_EVIDENCE, UNVERSIONED, detail_of, gone_in
+from rageval_dagster.gate.causes import CHANGED_ANSWERS, EDITED, LOSSES, LOST_EVIDENCE, UNVERSIONED, detail_of, gone_in
 from rageval_dagster.gate.decision import Judged
 from rageval_dagster.gate.drift import JUDGE_DRIFT
 from rageval_dagster.gate.held import SURE_BY
@@ -238,7 +238,7 @@ def in_short(found: Verdict, levels: Mapping[str, Summary]) -> str:
 
 def told_as_changes(changes: Iterable[Change]) -> list[Change]:
     """What changed but for what stands apart: what was lost, and that no judge model reads the other answers."""
-    return [each for each in changes if each.what not in (LOST_EVIDENCE, GONE, CHANGED_ANSWERS)]
+    return [each for each in changes if each.what not in (*LOSSES, CHANGED_ANSWERS)]
 
 
 def _by_judge(row: MetricComparison) -> bool:
@@ -384,7 +384,7 @@ def what_changed(changes: Sequence[Change], worse: bool = False) -> list[str]:
     """
     said = []
     for change in changes:
-        if change.what in (LOST_EVIDENCE, GONE, JUDGE_DRIFT, CHANGED_ANSWERS):
+        if change.what in (*LOSSES, EDITED, JUDGE_DRIFT, CHANGED_ANSWERS):
             said.append(change.detail)
             continue
         moved = f"{questions_moved(change)} because of it" if worse and change.worse else ""

@@ -45,8 +45,8 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 def signed(value: float) -> str:
-    """`+.05`, `−.05`: a difference of scores."""
-    said = number(value)
+    """`+.05`, `−.05`: a difference of scores, with a third digit where two would show none."""
+    said = number(value, 2 if round(value, 2) else 3)
     return said.replace("-", "−") if said.startswith("-") else f"+{said}"
 
 

@@ -68,3 +68,12 @@ def test_a_terminal_that_lacks_a_character_is_shown_its_code(project: Project) -
     command = [sys.executable, "-m", "rageval_dagster", "clients", "list"]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert "\\u706f\\u53f0" in ended.stdout
+
+
+def test_a_command_whose_reader_has_left_does_not_end_as_a_failed_gate_does() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "rageval_dagster", "metrics", "list"]
+    ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (141, "")

@@ -71,7 +71,7 @@ def test_answers_of_earlier_runs_are_counted_with_why_nobody_was_asked(
         other = run("evaluate", "--client", "acme")
     told = "3 of 8 answers are of earlier runs, as the system's version is the same, 2026.11."
     assert [told in each.out for each in (first, again, other)] == [False, True, False]
-    assert "the system changed (its version is still 2026.11, but it returned other passages; " in broken.out
+    assert "the system changed (its version is still 2026.11, but it returned other passages or answers; " in broken.out
     assert "earlier runs" not in broken.out + other.out
     later = "assistant answered 1 question at a later attempt only"
     assert [later in each.err for each in (first, other)] == [False, True]

@@ -369,6 +369,14 @@ def test_a_menu_that_is_kept_with_another_page_does_not_tell_which_page_a_passag
         assert [(each.document_id, each.owner) for each in placed.hits or ()] == [("ferry.md", "own")]
 
 
+def test_a_passage_of_a_menu_alone_is_of_the_page_that_the_system_names(place: Place, store: ChromaStore) -> None:
+    menu = "Home Our ferries Their times of the year What tickets cost Opening hours of the office Contact and imprint"
+    store.update_metadata("acme", {"17": {LEFT_OUT_FIELD: menu}})
+    placed = place(*(hit(menu, document_id=name) for name in ("ferry.md", "note.md", "", "no-such.md")))
+    told = [(each.document_id, each.owner) for each in placed.hits or ()]
+    assert told == [(name, "own") for name in ("ferry.md", "note.md", "note.md", "note.md")]
+
+
 def test_what_a_client_does_not_hold_any_more_is_not_its_own(
     sqlite_db: Database, fleet: Callable[[dict[str, list[str]]], ChromaStore]
 ) -> None:

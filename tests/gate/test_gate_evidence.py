@@ -401,6 +401,20 @@ def test_documents_that_are_gone_are_told_whatever_the_verdict(
     assert shown["human/lost documents"] == f"{said}: {', '.join(away[:3])}"
 
 
+@pytest.mark.parametrize(("edited", "is_doubtful"), [(1, False), (3, False), (4, True)])
+def test_an_edit_that_takes_the_evidence_of_hardly_any_question_raises_no_doubt(
+    db: Database, edited: int, is_doubtful: bool, tmp_path: Path
+) -> None:
+    dataset, settings = make_dataset(db, "acme", ITEMS), settings_with(None, tmp_path)
+    upsert_manifest(db, "acme", [manifest_entry(f"doc-{n}", f"c-doc-{n}", utc_now()) for n in range(60)])
+    held(db, evaluated(db, dataset, "command:1", without_evidence(0)))
+    [judged] = held(db, evaluated(db, dataset, "command:2", without_evidence(edited), corpus="corpus-2"))
+    said = f"{edited} of 60 questions lost {'its' if edited == 1 else 'their'} evidence"
+    assert said in sentence(verdict_of(db, judged, 0.1))
+    [standing] = client_standings(read_view(db, "fleet_overview"), [], settings, gone_of_clients(db, settings), {})
+    assert standing.is_doubtful is is_doubtful
+
+
 @pytest.mark.parametrize(
     ("gone", "nameless", "verdict"),
     [(20, 0, "unclear"), (10, 0, "passed"), (10, 1, "passed"), (40, 1, "unclear"), (10, 150, "passed")],

@@ -151,6 +151,20 @@ def test_documents_that_no_longer_come_back_are_named(db: Database) -> None:
     assert "Such as" not in client_page(client_contents(db, load_settings({}), "acme", redact=True))
 
 
+def test_a_system_that_changed_behind_its_version_is_no_new_version(db: Database) -> None:
+    dataset = make_dataset(db, "acme", ITEMS)
+    held(db, evaluated(db, dataset, "n1", ranks(ITEMS), declared="1.0", system_version="told"))
+    report = evaluated(db, dataset, "n2", ranks(ITEMS, 15), declared="1.0", system_version="told+1")
+    [fallen] = held(db, report)
+    assert "the system changed (its version is still 1.0, but it returned other passages or answers" in said_of(
+        db, fallen
+    )
+    held(db, evaluated(db, dataset, "n3", ranks(ITEMS, 15), declared="1.1", system_version="other"))
+    page = client_page(client_contents(db, load_settings({}), "acme"))
+    assert page.count("other passages or answers, same version") == 1
+    assert page.count("new version of the system") == 1
+
+
 def test_a_few_wrong_answers_are_no_regression_but_are_named_where_they_fail_again(db: Database) -> None:
     dataset = make_dataset(db, "acme", ITEMS)
     held(db, evaluated(db, dataset, "n1", ranks(ITEMS)))

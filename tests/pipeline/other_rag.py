@@ -22,9 +22,9 @@ class OtherRag:
     """Ranks passages of two sentences by shared words, and answers with the best one's sentence that shares most.
 
     `build` is what it says its version is, in every response. `broken` makes it return passages in the wrong order.
-    `extra` are passages that it returns first, whatever is asked. `asked` holds the bodies of the requests. `trouble`
-    names for single questions, by the order of asking, what goes wrong: `status`, `shape`, `redirect`, `broken` or
-    `slow` (no answer at all).
+    `extra` are passages that it returns first, whatever is asked. `says` is its answer to all, if any. `asked` holds
+    the bodies of the requests. `trouble` names for single questions, by the order of asking, what goes wrong:
+    `status`, `shape`, `redirect`, `broken` or `slow` (no answer at all).
     """
 
     def __init__(self, documents: Sequence[Mapping[str, str]]) -> None:
@@ -35,6 +35,7 @@ class OtherRag:
         self.build: str | None = None
         self.broken = False
         self.extra: list[dict[str, str]] = []
+        self.says: str | None = None
         self.asked: list[dict[str, Any]] = []
         self.trouble: dict[int, str] = {}
         self.url = ""
@@ -62,7 +63,8 @@ class OtherRag:
         sentences = _sentences(found[0]["body"])
         best = max(sentences, key=lambda sentence: _shared(question, sentence))
         meta = {} if self.build is None else {"build": self.build}
-        return {"result": {"text": f"{best} [1]", "passages": found}, "meta": meta}
+        text = f"{best} [1]" if self.says is None else self.says
+        return {"result": {"text": text, "passages": found}, "meta": meta}
 
 
 @contextmanager

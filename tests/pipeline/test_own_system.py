@@ -143,7 +143,7 @@ def test_a_system_that_changes_behind_its_version_is_asked_everything(loaded: Pr
         assert evaluation.system_declared == "2026.11"
         return len(assistant.asked) - before, len({stray.item_id for stray in strays}), said
 
-    changed = ["its version is still 2026.11, but it returned other passages"]
+    changed = ["its version is still 2026.11, but it returned other passages or answers"]
     assert night("command:first") == (3 * 8, 0, [])
     assert night("command:same") == (5, 0, [])
     assistant.extra = [{"ref": "idx-999999", "body": FOREIGN, "source": "x"}]
@@ -151,6 +151,10 @@ def test_a_system_that_changes_behind_its_version_is_asked_everything(loaded: Pr
     assistant.extra = []
     assert night("command:mended")[:2] == (8, 0), "what leaked is never reused"
     assert night("command:still") == (5, 0, [])
+    assistant.says = ""
+    assert night("command:mute") == (8, 0, changed), "most of five answers are other ones"
+    assistant.says = None
+    assert night("command:speaking")[0] == 8
     assistant.broken = True
     asked, _, said = night("command:broken")
     assert (asked >= 8, said) == (True, changed)

@@ -48,6 +48,8 @@ def main() -> None:
 
 def _is_unread() -> bool:
     """Whether nobody reads what is printed, as behind `| head`: no failed gate, for which 1 stands."""
+    if sys.stdout is None:  # closed before
+        return False
     if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # which Typer puts there then, before it ends with 1
         return True
     try:

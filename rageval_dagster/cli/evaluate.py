@@ -350,7 +350,7 @@ def _such_as(changes: Iterable["Change"], names: Mapping[str, str]) -> list[str]
 
 def _changes(judgement: "Judgement", names: Mapping[str, str]) -> list[str]:
     """A line for each thing that changed; of many one line that names them."""
-    from rageval_dagster.gate.causes import gone_in
+    from rageval_dagster.gate.causes import UNRETURNED, gone_in
     from rageval_dagster.telling.verdicts import told_as_changes, what_changed
     from rageval_dagster.telling.words import VERSIONS, capitalised
 
@@ -362,7 +362,8 @@ def _changes(judgement: "Judgement", names: Mapping[str, str]) -> list[str]:
     if len(said) > MOST_CHANGES:
         said = [f"changed: {named([VERSIONS.get(change.what, change.what) for change in changes])}"]
     said = said if since is None else [f"since run {since} {each}" for each in said]
-    return [*(f"{capitalised(each)}." for each in said), *_such_as(changes, names)]
+    unreturned = [change for change in changes if change.what in UNRETURNED]
+    return [*(f"{capitalised(each)}." for each in said), *_such_as(unreturned, names)]
 
 
 def _reused(count: int, evaluation: "Evaluation") -> str:

@@ -272,14 +272,17 @@ def _cut_otherwise(known: _Known, hits: Sequence[Hit]) -> dict[Hit, _Match]:
 
 @dataclass
 class _Found:
-    """What of a passage stands in some chunks: the places of its words, and the chunk that has most of them."""
+    """What of a passage stands in some chunks: the places of its words, those that stand in their texts, and the chunk
+    that has most of them."""
 
     places: set[int] = field(default_factory=set)
+    in_text: set[int] = field(default_factory=set)
     chunk: Chunk | None = None
     rank: tuple[int, int, str, str] = (0, 0, "", "")
 
     def add(self, in_text: set[int], places: set[int], chunk: Chunk) -> None:
         self.places |= places
+        self.in_text |= in_text
         # By the text: a site's menu stands on each page, and is kept with one. Of equal ones always the same.
         rank = (-len(in_text), -len(places), chunk.document_id, chunk.id)
         if self.chunk is None or rank < self.rank:
@@ -327,7 +330,7 @@ class _Passages:
             if chunk is not None:
                 share = len(found.places) / len(self._words[hit])
                 match = _Match(chunk.id, chunk.document_id, chunk.page, whole=False, exact=False)
-                is_menu = -found.rank[0] < MIN_SHARED * len(self._words[hit])
+                is_menu = len(found.in_text) < MIN_SHARED * len(self._words[hit])
                 if is_menu and not trusted and hit.document_id in self._documents:
                     # A site's menu stands on each page, and is kept with one: it is of the page that the system names.
                     match = _Match(_by_content(hit), hit.document_id, hit.page, whole=False, exact=False)

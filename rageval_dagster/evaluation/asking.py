@@ -1,7 +1,7 @@
 """The stages in which a system is asked: every question is retrieved and answered, and stored by content."""
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import Any
@@ -21,6 +21,7 @@ from rageval_dagster.storage.database import Database, in_batches
 from rageval_dagster.storage.evaluations import (
     Evaluation,
     after_silent_changes,
+    known_silent_changes,
     silent_changes,
     update_evaluation,
 )
@@ -46,20 +47,29 @@ def run_retrieval(
     questions are asked again each time. Where what comes back is not what did, its version stands for nothing: it gets
     another one here, and all are asked. A system that answers at once has its answers stored here too.
     """
+    evaluation = _as_known(db, evaluation)
     items = {item.item_id: item for item in benchmark_storage.dataset_items(db, evaluation.dataset_id)}
     pending = [row.item_id for row in result_storage.run_items(db, evaluation.id) if row.retrieval_id is None]
     by_page = names_pages(items.values())
     open_items = {item_id: items[item_id] for item_id in pending if item_id in items}
     keys = _retrieval_keys(system, evaluation, open_items.values(), by_page)
     looked = _looked_at(db, system, evaluation, open_items, keys)
-    said = _ask(db, store, system, evaluation, [items[item_id] for item_id in looked], by_page)
+
+    def ask_these(item_ids: Iterable[str]) -> list[_Said]:
+        batches = in_batches(item_ids, BATCH)
+        asked = ([items[item_id] for item_id in batch] for batch in batches)
+        return [each for batch in asked for each in _ask(db, store, system, evaluation, batch, by_page)]
+
+    said = ask_these(looked)
     rest = {item_id: key for item_id, key in keys.items() if item_id not in looked}
-    if _is_changed(evaluation, said, looked):
+    told = [each for each in said if each.retrieval.version in (None, evaluation.system_declared)]
+    failed = sum(each.record.error is not None for each in said)
+    if _is_changed(evaluation, told, looked, ask_these):
         evaluation = _changed_silently(db, evaluation)
         keys = _retrieval_keys(system, evaluation, open_items.values(), by_page)
         reused = set[str]()
-    elif looked and 2 * sum(each.record.error is not None for each in said) > len(looked):
-        reused = set[str]()  # what failed may have failed for all
+    elif len(told) < len(said) or 2 * failed > len(said):
+        reused = set[str]()  # it is being replaced, or what failed may have failed for all
     else:
         reused = result_storage.reuse(db, evaluation, RETRIEVAL, rest)
     _save(db, system, evaluation, said, keys)
@@ -108,7 +118,7 @@ def _looked_at(
 ) -> dict[str, _Before]:
     """{item id: what it brought back before} of the questions that are asked although they have an equal retrieval:
     what the system was asked for its version, and others, each time other ones."""
-    if not system.answers_at_once or evaluation.system_declared is None or evaluation.of_recorded_answers:
+    if not system.answers_at_once or evaluation.system_declared is None or system.recorded:
         return {}
     client_id = evaluation.client_id
     stored = result_storage.reusable(db, client_id, filter(None, keys.values()))
@@ -129,11 +139,21 @@ def _looked_at(
     }
 
 
-def _is_changed(evaluation: Evaluation, said: Sequence[_Said], before: Mapping[str, _Before]) -> bool:
-    """Whether a system that told the same version leaks, brings back other passages among the first k, or gives quite
-    other answers to most questions."""
+def _is_changed(
+    evaluation: Evaluation,
+    said: Sequence[_Said],
+    before: Mapping[str, _Before],
+    ask_again: Callable[[Iterable[str]], list[_Said]],
+) -> bool:
+    """Whether a system that told the same version leaks, brings back other passages among the first k, also when it is
+    asked again, or gives quite other answers to most questions."""
     told = [each for each in said if each.record.error is None]
-    if any(each.leaks or _chunks(each, evaluation.k) != _first(before, each, evaluation.k) for each in told):
+
+    def differ(found: Sequence[_Said]) -> list[str]:
+        k = evaluation.k
+        return [each.item.item_id for each in found if _chunks(each, k) != _first(before, each, k)]
+
+    if any(each.leaks for each in told) or differ([each for each in ask_again(differ(told)) if not each.record.error]):
         return True
     answers = [(before[each.item.item_id].answer, each.answer and each.answer.answer) for each in told]
     compared = [_is_other(then, now) for then, now in answers if then is not None and now is not None]
@@ -159,10 +179,22 @@ def _is_other(before: Answer, now: Answer) -> bool:
     return len(then & today) < OTHER_WORDS * min(len(then), len(today))
 
 
+def _as_known(db: Database, evaluation: Evaluation) -> Evaluation:
+    """The evaluation with the silent changes of its system that another one has found since it was opened."""
+    told, count = silent_changes(evaluation.versions.system or "")
+    known = known_silent_changes(db, evaluation.client_id, evaluation.system, told)
+    return evaluation if known <= count else _with_silent_changes(db, evaluation, known)
+
+
 def _changed_silently(db: Database, evaluation: Evaluation) -> Evaluation:
     """The evaluation with another version of its system than the one that it told."""
-    told, count = silent_changes(evaluation.versions.system or "")
-    version = after_silent_changes(told, count + 1)
+    _, count = silent_changes(evaluation.versions.system or "")
+    return _with_silent_changes(db, evaluation, count + 1)
+
+
+def _with_silent_changes(db: Database, evaluation: Evaluation, count: int) -> Evaluation:
+    told, _ = silent_changes(evaluation.versions.system or "")
+    version = after_silent_changes(told, count)
     update_evaluation(db, evaluation.id, system_version=version)
     return replace(evaluation, versions=replace(evaluation.versions, system=version))
 

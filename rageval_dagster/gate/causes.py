@@ -38,6 +38,8 @@ HARDLY_ANY = 0.05
 MOST_METRICS = 5
 MOST_DOCUMENTS = 3
 """So many documents are named, where questions lost their evidence."""
+UNRETURNED = ("index", "system")
+"""The changes that name documents which no longer come back."""
 MOST_UNRETURNED = 100
 """So many documents are kept that the system no longer returns."""
 MOSTLY = 0.5
@@ -227,12 +229,14 @@ def blamed(
     keys = {digest(hit.chunk_id) for item_id in moved for hit in now[item_id].hits}
     found_now = corpus_storage.manifest_lookup(db, pair.now.client_id, keys).values()
     entries = {entry.chunk_id: entry for entry in found_now}
-    returned = {hit.document_id for result in now.values() for hit in result.hits}
+    # What failed tonight may bring back what it did.
+    results = (before[item_id] if result.error and item_id in before else result for item_id, result in now.items())
+    returned = {hit.document_id for result in results for hit in result.hits}
     unreturned: dict[str, Counter[str]] = defaultdict(Counter)
     for item_id in moved:
         cause = _cause(before[item_id], now[item_id], present, entries, pair.before.started_at)
         counts[item_id in worse][cause or ""] += 1
-        if item_id in worse and cause in ("index", "system"):
+        if item_id in worse and cause in UNRETURNED:
             came_back = {hit.document_id for hit in before[item_id].hits}
             unreturned[cause].update(came_back.intersection(pair.shared[item_id].document_ids) - returned)
     told = [

@@ -9,7 +9,7 @@ from rageval_dagster.languages import declines_version
 from rageval_dagster.rag.responses import ResponseReader
 from rageval_dagster.rag.system import AnswerOutcome, RagSystem, Retrieval
 from rageval_dagster.records import Item, Progress
-from rageval_dagster.settings import CallableDefinition, HttpDefinition, Settings, SystemDefinition
+from rageval_dagster.settings import CallableDefinition, HttpDefinition, RecordedDefinition, Settings, SystemDefinition
 
 _NOT_ITSELF = {
     *("auth_env", "headers_env", "allow_plain_http", "version", "version_url", "file"),
@@ -34,9 +34,12 @@ class ExternalSystem:
     reference = False
     answers_at_once = True
 
-    def __init__(self, name: str, definition_version: str, endpoint: Endpoint, names_version: bool) -> None:
+    def __init__(
+        self, name: str, definition_version: str, endpoint: Endpoint, names_version: bool, recorded: bool = False
+    ) -> None:
         """`names_version`: where the endpoint declares no version, its responses do."""
         self.name = name
+        self.recorded = recorded
         self._definition_version = definition_version
         self._endpoint = endpoint
         self._names_version = names_version
@@ -112,7 +115,8 @@ def load_external(name: str, settings: Settings, client_id: str) -> RagSystem:
         from rageval_dagster.rag.recorded import RecordedResponses
 
         endpoint = RecordedResponses(name, definition, settings, reader)
-    return ExternalSystem(name, _definition_version(definition, settings), endpoint, names_version)
+    recorded = isinstance(definition, RecordedDefinition)
+    return ExternalSystem(name, _definition_version(definition, settings), endpoint, names_version, recorded)
 
 
 def check_access(name: str, settings: Settings, client_id: str) -> None:

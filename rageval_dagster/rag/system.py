@@ -60,7 +60,7 @@ class RagSystem(Answerer, Protocol):
 
     Retrievals and answers are reused apart: a new answer model asks no retriever again. `version` covers both.
     `reference` is true for the built-in systems, `answers_at_once` for those whose `retrieve` answers too: their hits
-    are theirs, and have to be matched to the client's chunks.
+    are theirs, and have to be matched to the client's chunks. `recorded` is true where all answers stand in a file.
     """
 
     @property
@@ -77,6 +77,9 @@ class RagSystem(Answerer, Protocol):
 
     @property
     def answers_at_once(self) -> bool: ...
+
+    @property
+    def recorded(self) -> bool: ...
 
     def declared_version(self, item: Item, depth: int) -> str | None:
         """The version that the system says it has, for which it may have to be asked `item`.

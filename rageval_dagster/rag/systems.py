@@ -33,6 +33,7 @@ class ReferenceSystem:
 
     reference = True
     answers_at_once = False
+    recorded = False
 
     def __init__(self, name: str, retriever: Retriever, answerer: Answerer) -> None:
         self.name = name
@@ -81,6 +82,7 @@ class RedactedSystem:
         self.name = system.name
         self.reference = system.reference
         self.answers_at_once = system.answers_at_once
+        self.recorded = system.recorded
 
     @property
     def version(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rageval_dagster.evaluation.summary import EvaluationReport
 from rageval_dagster.evaluation.verdict import NO_THRESHOLDS, Thresholds, good_value, is_users
-from rageval_dagster.gate.causes import gone_in
+from rageval_dagster.gate.causes import UNRETURNED, gone_in
 from rageval_dagster.gate.spec import GateSpec
 from rageval_dagster.labels.estimates import Estimate
 from rageval_dagster.markdown import escaped, sparkline, table
@@ -90,7 +90,7 @@ def run_metadata(
         gone = gone_in(changes)
         if gone is not None:
             metadata[f"{name}/lost documents"] = f"{capitalised(gone.detail)}{_which(gone)}"
-        absent = next((each for each in changes if each.documents and each is not gone), None)
+        absent = next((each for each in changes if each.what in UNRETURNED and each.documents), None)
         if absent is not None:
             metadata[f"{name}/documents no longer returned"] = f"{len(absent.documents)}{_which(absent)}"
         if first:

@@ -77,3 +77,9 @@ def test_a_command_whose_reader_has_left_does_not_end_as_a_failed_gate_does() ->
     ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writing)
     assert (ended.returncode, ended.stderr) == (141, "")
+
+
+def test_a_command_without_standard_output_ends_as_it_would() -> None:
+    command = f"exec {sys.executable} -m rageval_dagster --help >&-"
+    ended = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -377,6 +377,19 @@ def test_a_passage_of_a_menu_alone_is_of_the_page_that_the_system_names(place: P
     assert told == [(name, "own") for name in ("ferry.md", "note.md", "note.md", "note.md")]
 
 
+def test_a_long_passage_over_many_short_chunks_stays_with_their_document_whatever_is_named(
+    sqlite_db: Database, fleet: Callable[[dict[str, list[str]]], ChromaStore]
+) -> None:
+    store = fleet({"acme": SENTENCES})
+    note = Chunk("n", "A note about nothing that anybody would call a ferry.", "note.md")
+    store.upsert("acme", [note], np.ones((1, 4), dtype=np.float32), [{"document_id": "note.md"}])
+    scan_corpus(sqlite_db, store, "acme")
+    [placed] = place_hits(
+        sqlite_db, store, "acme", [(Resolution(None, None), (hit(" ".join(SENTENCES[:4]), document_id="note.md"),))]
+    )
+    assert [each.document_id for each in placed.hits or ()] == ["d"]
+
+
 def test_what_a_client_does_not_hold_any_more_is_not_its_own(
     sqlite_db: Database, fleet: Callable[[dict[str, list[str]]], ChromaStore]
 ) -> None:

@@ -100,6 +100,15 @@ def test_a_system_that_names_its_version_is_asked_when_it_changes(loaded: Projec
 
 
 @pytest.mark.slow
+def test_a_version_that_looks_like_a_hash_is_no_recorded_file(loaded: Project, assistant: OtherRag) -> None:
+    assistant.build = "ab" * 32
+    loaded.report("acme", "schedule:one")
+    assistant.broken = True
+    loaded.report("acme", "schedule:two")
+    assert len(judged_newest(loaded.database(), "acme")[0].judgement.newly_failing) >= 4
+
+
+@pytest.mark.slow
 def test_another_cutoff_asks_a_versioned_system_no_more_than_another_night(
     loaded: Project, assistant: OtherRag
 ) -> None:

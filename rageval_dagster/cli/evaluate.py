@@ -267,7 +267,7 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
     if found.recovered_from is not None and alarm is None:
         before = "was unclear" if found.recovered_from == "unclear" else found.recovered_from
         lines.append(f"Well again: the run before {before}.")
-    names = documents_told(db, evaluation, judgement.changes)
+    names = documents_told(db, evaluation, judgement.changes) if tells_changes else {}
     if tells_changes:
         lines += _lost(verdict, judgement, names)
     lines += _figures(own, found)

@@ -36,7 +36,6 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compares two evaluations: what changed, each metric on the shared questions, and the questions that got worse."""
-    from rageval_dagster.gate.causes import documents_told
     from rageval_dagster.gate.comparing_runs import compare_runs
     from rageval_dagster.gate.nights import LEAST_QUESTIONS
     from rageval_dagster.storage.corpus import document_names
@@ -66,13 +65,14 @@ def compare(
         for each in (found.pair.before, found.pair.now)
     ]
     print(f"{found.pair.now.client_id}: {' and '.join(runs)}\n")
-    told = documents_told(db, found.pair.now, found.changes)
+    hits = (hit for each in found.worse[:worst] for result in (each.before, each.now) for hit in result.hits)
+    told = (document_id for change in found.changes for document_id in change.documents)
+    ids = [*found.documents, *told, *(hit.document_id for hit in hits)]
+    names = document_names(db, found.pair.now.client_id, ids)
     for change in found.changes:
         [said] = what_changed([change], worse=True)
-        which = f": {named([told[each] for each in change.documents])}" if change.documents else ""
+        which = f": {named([names[each] for each in change.documents])}" if change.documents else ""
         print(cell(f"{capitalised(said)}{which}"))
-    hits = (hit for each in found.worse[:worst] for result in (each.before, each.now) for hit in result.hits)
-    names = document_names(db, found.pair.now.client_id, [*found.documents, *(hit.document_id for hit in hits)])
     for what in ("new", "rewritten", "changed", "renamed", "removed"):
         if which := [
             f"{names[document_id]} -> {change.moved_to}" if what == "renamed" else names[document_id]

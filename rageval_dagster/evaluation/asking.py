@@ -53,7 +53,9 @@ def run_retrieval(
     by_page = names_pages(items.values())
     open_items = {item_id: items[item_id] for item_id in pending if item_id in items}
     keys = _retrieval_keys(system, evaluation, open_items.values(), by_page)
-    looked = _looked_at(db, system, evaluation, open_items, keys)
+    stored = result_storage.reusable(db, evaluation.client_id, filter(None, keys.values()))
+    known = {item_id: stored[key] for item_id, key in keys.items() if key in stored}
+    looked = _looked_at(db, system, evaluation, open_items, known)
 
     def ask_these(item_ids: Iterable[str]) -> list[_Said]:
         batches = in_batches(item_ids, BATCH)
@@ -61,19 +63,18 @@ def run_retrieval(
         return [each for batch in asked for each in _ask(db, store, system, evaluation, batch, by_page)]
 
     said = ask_these(looked)
-    rest = {item_id: key for item_id, key in keys.items() if item_id not in looked}
-    told = [each for each in said if each.retrieval.version in (None, evaluation.system_declared)]
+    told = [each for each in said if each.is_of(evaluation)]
     failed = sum(each.record.error is not None for each in said)
     if _is_changed(evaluation, told, looked, ask_these):
         evaluation = _changed_silently(db, evaluation)
         keys = _retrieval_keys(system, evaluation, open_items.values(), by_page)
-        reused = set[str]()
+        known = {}
     elif len(told) < len(said) or 2 * failed > len(said):
-        reused = set[str]()  # it is being replaced, or what failed may have failed for all
-    else:
-        reused = result_storage.reuse(db, evaluation, RETRIEVAL, rest)
+        known = {}  # it is being replaced, or what failed may have failed for all
+    reused = {item_id: (known[item_id], keys[item_id]) for item_id in known if item_id not in looked}
+    result_storage.link(db, evaluation.id, RETRIEVAL, reused)
     _save(db, system, evaluation, said, keys)
-    missing = [item_id for item_id in rest if item_id not in reused]
+    missing = [item_id for item_id in keys if item_id not in looked and item_id not in reused]
     asked = [items[item_id] for item_id in missing]
     resolutions = resolve(asked, db, store, evaluation.client_id, by_page) if asked else {}
     for batch in in_batches(missing, BATCH):
@@ -99,6 +100,10 @@ class _Said:
     answer: AnswerOutcome | None
     record: RetrievalRecord
 
+    def is_of(self, evaluation: Evaluation) -> bool:
+        """Whether the version that answered is the evaluation's: else the system is being replaced meanwhile."""
+        return self.retrieval.version in (None, evaluation.system_declared)
+
     @property
     def leaks(self) -> bool:
         owners = [hit.owner for hit in self.record.hits or ()]
@@ -114,15 +119,17 @@ class _Before:
 
 
 def _looked_at(
-    db: Database, system: RagSystem, evaluation: Evaluation, items: Mapping[str, Item], keys: Mapping[str, str | None]
+    db: Database, system: RagSystem, evaluation: Evaluation, items: Mapping[str, Item], known: Mapping[str, str]
 ) -> dict[str, _Before]:
     """{item id: what it brought back before} of the questions that are asked although they have an equal retrieval:
-    what the system was asked for its version, and others, each time other ones."""
+    what the system was asked for its version, and others, each time other ones.
+
+    Args:
+        known: the retrieval ids of the items that have one.
+    """
     if not system.answers_at_once or evaluation.system_declared is None or system.recorded:
         return {}
     client_id = evaluation.client_id
-    stored = result_storage.reusable(db, client_id, filter(None, keys.values()))
-    known = {item_id: stored[key] for item_id, key in keys.items() if key in stored}
     count = max(LOOKED_AT, ceil(LOOKED_AT_SHARE * len(known)))
 
     def order(item_id: str) -> tuple[bool, str]:
@@ -147,25 +154,17 @@ def _is_changed(
 ) -> bool:
     """Whether a system that told the same version leaks, brings back other passages among the first k, also when it is
     asked again, or gives quite other answers to most questions."""
-    told = [each for each in said if each.record.error is None]
+    k, told = evaluation.k, [each for each in said if each.record.error is None]
 
-    def differ(found: Sequence[_Said]) -> list[str]:
-        k = evaluation.k
-        return [each.item.item_id for each in found if _chunks(each, k) != _first(before, each, k)]
+    def differ(found: Iterable[_Said]) -> list[str]:
+        hits = {each.item.item_id: each.record.hits or () for each in found if each.record.error is None}
+        return [each for each in hits if {hit.chunk_id for hit in hits[each][:k]} != set(before[each].chunks[:k])]
 
-    if any(each.leaks for each in told) or differ([each for each in ask_again(differ(told)) if not each.record.error]):
+    if any(each.leaks for each in told) or differ(ask_again(differ(told))):
         return True
     answers = [(before[each.item.item_id].answer, each.answer and each.answer.answer) for each in told]
     compared = [_is_other(then, now) for then, now in answers if then is not None and now is not None]
     return sum(compared) > max(1, len(compared) / 2)
-
-
-def _chunks(said: _Said, k: int) -> set[str]:
-    return {hit.chunk_id for hit in (said.record.hits or ())[:k]}
-
-
-def _first(before: Mapping[str, _Before], said: _Said, k: int) -> set[str]:
-    return set(before[said.item.item_id].chunks[:k])
 
 
 def _is_other(before: Answer, now: Answer) -> bool:
@@ -234,9 +233,7 @@ def _save(
     if not said:
         return
     own = {
-        each.item.item_id: keys[each.item.item_id]
-        if each.retrieval.version in (None, evaluation.system_declared) and not each.leaks
-        else None
+        each.item.item_id: keys[each.item.item_id] if each.is_of(evaluation) and not each.leaks else None
         for each in said
     }
     result_storage.save_retrievals(db, evaluation.id, [(each.record, own[each.item.item_id]) for each in said])

@@ -284,7 +284,7 @@ def _system(before: Evaluation, now: Evaluation) -> str | None:
     if before.answered_nothing or now.answered_nothing:
         return None  # its responses may declare the version
     if before.versions.system != now.versions.system:
-        if has_changed_silently(before, now):
+        if has_changed_silently(before.versions.system, now.versions.system):
             return f"its version is still {now.system_declared}, but it returned other passages or answers"
         if before.system_declared == now.system_declared:
             return "its settings"

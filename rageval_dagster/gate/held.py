@@ -331,7 +331,8 @@ def _unchanged(evaluations: Sequence[Evaluation]) -> list[bool] | None:
     """
     same: list[bool | None] = [
         None
-        if None in (before.system_declared, now.system_declared) or has_changed_silently(before, now)
+        if None in (before.system_declared, now.system_declared)
+        or has_changed_silently(before.versions.system, now.versions.system)
         else all(getattr(before.versions, name) == getattr(now.versions, name) for name in _VERSIONS)
         for before, now in pairwise(evaluations)
     ]

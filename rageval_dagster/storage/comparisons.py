@@ -14,8 +14,8 @@ from rageval_dagster.storage.evaluations import (
     Evaluation,
     client_of,
     evaluations_by_id,
+    has_changed_silently,
     in_series,
-    silent_changes,
     update_evaluation,
 )
 from rageval_dagster.storage.tables import baselines, evaluation_datasets, evaluation_runs, metric_comparisons
@@ -157,12 +157,12 @@ def readings(db: Database, evaluation: Evaluation, baseline_id: int) -> list[Rea
         }
         is_silent = now.error_count and now.system_declared is None and before and before.system_declared is not None
         is_other = before is not None and not is_silent and now.system_version != before.system_version
-        told = {silent_changes(each.system_version or "")[0] for each in (before, now) if each is not None}
         accepted = now.verdict == "first"  # what it was before stands in its metrics only
         decisions: set[str] = {row.decision for row in night}
         was: Verdict | None = next((each for each in _WORST_FIRST if each in decisions), None)
         verdict = was if accepted else now.verdict
-        released, silently = is_other and len(told) > 1, is_other and len(told) == 1
+        silently = is_other and before is not None and has_changed_silently(before.system_version, now.system_version)
+        released = is_other and not silently
         found.append(Reading(id, now.started_at, verdict, accepted, released, silently, changes))
         before = before if is_silent else now
     return found

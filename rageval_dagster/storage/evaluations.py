@@ -110,10 +110,9 @@ def known_silent_changes(db: Database, client_id: str, system: str, told: str) -
     return max((count for version, count in known if version == told), default=0)
 
 
-def has_changed_silently(before: Evaluation, now: Evaluation) -> bool:
-    """Whether the system of two evaluations told the same version, and was found to be another one."""
-    versions = before.versions.system, now.versions.system
-    return versions[0] != versions[1] and len({silent_changes(each or "")[0] for each in versions}) == 1
+def has_changed_silently(before: str | None, now: str | None) -> bool:
+    """Whether a system told the same version both times, and was found to be another one in between."""
+    return before != now and silent_changes(before or "")[0] == silent_changes(now or "")[0]
 
 
 @retried

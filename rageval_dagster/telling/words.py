@@ -46,7 +46,7 @@ def number(value: float | None, digits: int = 2) -> str:
 
 def signed(value: float) -> str:
     """`+.05`, `−.05`: a difference of scores, with a third digit where two would show none."""
-    said = number(value, 2 if round(value, 2) else 3)
+    said = number(value, 3 if round(value, 3) and not round(value, 2) else 2)
     return said.replace("-", "−") if said.startswith("-") else f"+{said}"
 
 

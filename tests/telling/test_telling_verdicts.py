@@ -24,7 +24,7 @@ from rageval_dagster.storage.evaluations import get_evaluation
 from rageval_dagster.storage.tables import evaluation_runs
 from rageval_dagster.telling.standing import tone_of_client
 from rageval_dagster.telling.verdicts import Tone, headline, headline_metrics, verdict_of
-from rageval_dagster.telling.words import number
+from rageval_dagster.telling.words import number, signed
 from tests.gate.gated_history import SPEC, evaluated, held, ranks
 from tests.storage.history_builder import MRR, make_dataset, make_items, summary
 
@@ -280,3 +280,10 @@ def test_a_pass_says_which_metrics_of_answers_got_worse_outside_the_gate(
     assert shape(headline(found, {})).startswith(f"Passed: as good as on DATE{told_of}: the system changed")
     regressed = replace(found, scores="worse", rows=judged.gated)
     assert "outside the gate" not in headline(regressed, {})
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(0.05, "+.05"), (0.0, "+.00"), (-0.0049, "−.005"), (0.004, "+.004"), (-0.0004, "+.00")]
+)
+def test_a_difference_that_two_digits_would_hide_has_a_third(value: float, said: str) -> None:
+    assert signed(value) == said

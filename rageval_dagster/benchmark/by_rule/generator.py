@@ -317,7 +317,7 @@ def _documents(source: _Source) -> Iterator[Item]:
             if is_own and is_first and _is_defined(topic, sentence, language):
                 category = "entity_specific" if is_name else "factual_lookup"
                 question = asked.about.format(terms=_as_asked(topic, sentence, language))
-                yield from _put(source, sentence, _without_article(topic, language), question, category)
+                yield _put(source, sentence, _without_article(topic, language), question, category)
 
 
 def _is_defined(topic: str, sentence: Sentence, language: str | None, is_strict: bool = False) -> bool:
@@ -372,18 +372,17 @@ def _sections(source: _Source) -> Iterator[Item]:
         question = question.format(terms=terms, topic=document.text if document else "")
         context = "" if is_enough or not document else f"{_without_article(document.text, language)} "
         query = f"{context}{_without_article(section, language)}"
-        yield from _put(source, sentence, query, question, "factual_lookup")
+        yield _put(source, sentence, query, question, "factual_lookup")
 
 
-def _put(
-    source: _Source, sentence: Sentence, query: str, question: str, category: str, is_query: bool = False
-) -> Iterator[Item]:
+def _put(source: _Source, sentence: Sentence, query: str, question: str, category: str, is_query: bool = False) -> Item:
     """A question; or for every other one, and where asked for, what people type who look for the passage, unless that
     is too short, or a copy."""
-    is_typed = " " in query and (is_query or int(source.draw(question), 16) % 2)
-    forms = [query, question] if is_typed else [question]
-    drafts = [_item(source.passage, sentence, each, category) for each in forms]
-    yield from [each for each in drafts if _is_sound(each, source.passage.chunk.text)][:1] or drafts[-1:]
+    if " " in query and (is_query or int(source.draw(question), 16) % 2):
+        typed = _item(source.passage, sentence, query, category)
+        if _is_sound(typed, source.passage.chunk.text):
+            return typed
+    return _item(source.passage, sentence, question, category)
 
 
 def _is_said(heading: str, sentence: Sentence, language: str | None) -> bool:
@@ -495,7 +494,7 @@ def _mentions(source: _Source) -> Iterator[Item]:
                 yield _item(source.passage, sentence, question, _category([alone]))
             elif question:
                 query = _as_query([alone], topic, source.language)
-                yield from _put(source, sentence, query, question, _category([alone]), is_query=True)
+                yield _put(source, sentence, query, question, _category([alone]), is_query=True)
             continue
         # Where no topic is known, the subject stands for it; where those hardly show, what the passage says again.
         is_about = topic is not None or (len(chosen) > 1 and (subject in chosen or not leading(source.language)))

@@ -38,7 +38,7 @@ _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _WORD = re.compile(r"[^\W\d_]+(?:[-'’.&][^\W\d_]+)*")
 _POSSESSIVE = re.compile(r"['’]s?$")
 PARTICLES = frozenset("al bin da das de del della den der des di do dos du el la le of van von zu".split())
-WHERE = frozenset("in at from near im am aus à en em".split())
+_WHERE = frozenset("in at from near im am aus à en em".split())
 """Of no longer name: "the University in East Lansing"."""
 CHARACTER_PARTICLES = frozenset(
     "的了在是和与與及或被由为為于於從从到将將把这這那也都而但之其并並就不我他她它们們以有对對中上下等如所最はがをにのとでもへや"
@@ -195,7 +195,7 @@ def _is_torn(before: str, after: str, around: Surroundings) -> bool:
     function words, or an opening parenthesis, has a capital here and none elsewhere."""
     right, without = _RIGHT.match(after), stop_words(around.language)
     beyond = [(left.group(1), left.group(2)) for left in _LEFT.finditer(before)]
-    beyond = [(word, joined) for word, joined in beyond if joined.strip() not in WHERE]
+    beyond = [(word, joined) for word, joined in beyond if joined.strip() not in _WHERE]
     beyond += [(right.group(2), right.group(1))] if right else []
     return any(
         word[0].isupper() and word.casefold() in around.in_lower_case and without.issuperset(joined.strip(" (").split())

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 # How long an example takes says how busy the machine is, not whether the code is right.
-hypothesis.settings.register_profile("rageval", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# Half of hypothesis' own number of examples: they are other ones each time.
+hypothesis.settings.register_profile(
+    "rageval", deadline=None, max_examples=50, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 # About ten minutes for a quick property: pytest --timeout=0 --hypothesis-profile=long FILE
 hypothesis.settings.register_profile("long", hypothesis.settings.get_profile("rageval"), max_examples=90_000)
 hypothesis.settings.load_profile("rageval")

@@ -151,6 +151,7 @@ def test_what_is_refused_says_why(
     assert said in answer.text
 
 
+@pytest.mark.slow
 def test_a_named_dataset_is_evaluated_as_it_is_and_no_other_beside_it(
     loaded: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -302,7 +302,9 @@ def test_a_function_is_asked_about_nothing_where_no_client_has_questions(project
     assert '"acme: What can I ask you about?"; 1 context: 1 of acme\'s documents' in finding
 
 
-@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("stop", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_command_that_is_stopped_ends_with_one_plain_line(harbours: Project, stop: signal.Signals, code: int) -> None:
     waiting: queue.Queue[Reply] = queue.Queue()
 

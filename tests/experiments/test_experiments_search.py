@@ -253,7 +253,7 @@ def test_numbers_and_questions_may_be_numpy_s() -> None:
 
 
 def test_a_space_beyond_all_numbers_is_searched() -> None:
-    space = {f"p{place}": list(range(10)) for place in range(30)}
+    space = {f"p{place}": list(range(10)) for place in range(20)}
     assert search(space, lambda _configuration, ids: [0.5] * len(ids), [0], budget=3).evaluations == 3
 
 

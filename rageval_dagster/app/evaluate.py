@@ -107,13 +107,13 @@ class Found:
 class Evaluated:
     """What came of evaluating some clients.
 
-    `failed` of the `chosen` clients could not be evaluated. `left_out` is whether the store has what is no client.
-    `spent` is what each client's models took, where any was asked.
+    `failed` are those of the `chosen` clients that could not be evaluated. `left_out` is whether the store has what is
+    no client. `spent` is what each client's models took, where any was asked.
     """
 
     found: Sequence[Found]
     chosen: int
-    failed: int
+    failed: Sequence[str]
     left_out: bool
     spent: Mapping[str, Usage]
 
@@ -139,19 +139,19 @@ def evaluate_clients(
     trigger = f"command:{uuid.uuid4()}"
     freeze(db, settings, dict.fromkeys(usable, trigger), asdict(plan))
     reports: list[EvaluationReport] = []
-    failed = chosen - len(usable)
+    failed = [client_id for client_id in chosen if client_id not in usable]
     for client_id in usable:
         try:
             reports += _run(settings, db, client_id, trigger, plan, tell)
         except InterruptedRunError:
             raise
         except RagevalError as error:
-            if chosen == 1:
+            if len(chosen) == 1:
                 raise
-            failed += 1
-            tell(f"{client_id}: {error}")
+            failed.append(client_id)
+            tell(f"{client_id}: {str(error).removeprefix(f'{client_id}: ')}")
     found = [look_at(settings, db, report, just_made=True) for report in reports]
-    return Evaluated(found, chosen, failed, left_out, _spent(db, reports))
+    return Evaluated(found, len(chosen), failed, left_out, _spent(db, reports))
 
 
 def evaluate(
@@ -233,7 +233,7 @@ def forecasts(
     store = open_store(settings)
     asked = plan.dataset_ids, plan.systems, plan.k, plan.sample_size, plan.strategy
     rows = [forecast(db, settings.for_client(each), each, store.probe(each), *asked) for each in usable]
-    return rows, chosen - len(usable)
+    return rows, len(chosen) - len(usable)
 
 
 def rescore(
@@ -390,8 +390,8 @@ def run_job(settings: Settings, client_id: str, trigger: str, plan: Plan, tell: 
 
 def _choose(
     settings: Settings, db: Database, named: Sequence[str], plan: Plan, asking: bool, tell: Tell
-) -> tuple[int, list[str], bool]:
-    """How many clients were chosen, those whose settings can be used, and whether the store has what is no client.
+) -> tuple[list[str], list[str], bool]:
+    """The clients that were chosen, those whose settings can be used, and whether the store has what is no client.
 
     Args:
         asking: whether the systems will be asked, so that what guards them must be at hand.
@@ -416,7 +416,7 @@ def _choose(
                 raise
             tell(f"{client_id}: {error}")
     _check_plan(settings, db, usable, plan)
-    return len(chosen), usable, bool(refused)
+    return list(chosen), usable, bool(refused)
 
 
 def _check_settings(settings: Settings, db: Database, client_id: str, plan: Plan, asking: bool) -> None:
@@ -454,7 +454,7 @@ def _run(
     launched = run_job(settings, client_id, trigger, plan, tell, EVALUATION_JOB)
     if launched.failure is not None:
         opened = [each for each in evaluations_of_trigger(db, client_id, trigger) if each.unfinished]
-        how = f"; to continue it: rageval evaluate --resume {opened[-1].id}" if opened else ""
+        how = f"; once that is mended, continue it: rageval evaluate --resume {opened[-1].id}" if opened else ""
         kind = InterruptedRunError if launched.interrupted else RagevalError
         raise kind(f"{client_id}: {launched.failure}{how}")
     return reports_of(db, client_id, trigger)

@@ -39,7 +39,8 @@ def ingest(
         print_json(report.to_dict())
     else:
         print(
-            f"{client}: {plural(report.documents, 'document')}, {plural(report.added, 'chunk')} added, "
+            f"{client}: {plural(report.documents, 'document')}, {plural(report.added, 'chunk')} "
+            f"{'embedded' if embed_again else 'added'}, "
             f"{report.unchanged} unchanged, {report.removed} removed"
         )
         if report.removed_documents:

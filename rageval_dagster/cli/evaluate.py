@@ -124,11 +124,11 @@ def evaluate(
         for each in {each.report.evaluation.dataset_id: each for each in done.found if each.shortage}.values():
             say(f"{each.report.evaluation.client_id} / {each.report.evaluation.dataset_name}: {each.shortage}")
     if done.failed:
-        say(f"{plural(done.failed, 'client')} of {done.chosen} failed")
-    verdict = say_gate(settings, db, [each.judged for each in done.found], junit) if gated else 0
+        say(f"{plural(len(done.failed), 'client')} of {done.chosen} failed")
+    verdict = say_gate(settings, db, [each.judged for each in done.found], done.failed, junit) if gated else 0
     if any(leaking) or verdict == GATE_FAILED:
         raise typer.Exit(GATE_FAILED)
-    if done.failed == done.chosen or done.answered_nothing:
+    if len(done.failed) == done.chosen or done.answered_nothing:
         raise typer.Exit(2)
     if done.failed or any(failing) or any(erring) or done.left_out:
         raise typer.Exit(DONE_IN_PART)
@@ -319,7 +319,11 @@ def _figures(own: Settings, found: "Found") -> Iterator[str]:
             remark = "better" if row.better else row.decision if row.decision != "passed" else ""
         scored = max(summary.n_scored, found.scored_before.get(summary.metric_id, 0))
         if row is not None and row.difference is not None and row.n_shared < scored:
-            moved += f" on {plural(row.n_shared, 'shared question')}"
+            # The mean before it is of all questions.
+            both = plural(row.n_shared, "question")
+            if row.n_shared < summary.n_scored:
+                both = f"{row.n_shared} of {plural(summary.n_scored, 'question')}"
+            moved += f" on {both} (those scored both times)"
         if is_below(summary, good, summary.ci_high if summary.higher_is_better else summary.ci_low):
             remark = remark or f"good {'from' if summary.higher_is_better else 'up to'} {number(good)}"
         moved = moved.replace("−", "-")  # which every terminal has

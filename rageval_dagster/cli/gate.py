@@ -134,26 +134,30 @@ def accept(
     )
 
 
-def say_gate(settings: Settings, db: "Database", judged: "Sequence[Judged]", junit: Path | None = None) -> int:
+def say_gate(
+    settings: Settings, db: "Database", judged: "Sequence[Judged]", failed: "Sequence[str]", junit: Path | None
+) -> int:
     """Says what the gate found of each evaluation and gives the exit code: 0, 1 (regressed) or 3 (unclear).
 
-    Where `junit` is named, it is written there too.
+    `failed` are clients that could not be evaluated. Where `junit` is named, it is written there too.
     """
     from rageval_dagster.benchmark.exporting import written_whole
     from rageval_dagster.gate.decision import deciding
-    from rageval_dagster.telling.junit import junit_xml
+    from rageval_dagster.telling.junit import NOT_EVALUATED, junit_xml
     from rageval_dagster.telling.verdicts import sentence, verdict_of
 
     told = [verdict_of(db, each, settings.for_client(each.evaluation.client_id).max_error_share) for each in judged]
     if junit is not None:
         with written_whole(junit, force=True) as draft:
-            draft.write_bytes(junit_xml(told))
+            draft.write_bytes(junit_xml(told, failed))
     for each, found in zip(judged, told, strict=True):
         evaluation = each.evaluation
         of = f"{evaluation.client_id} / {evaluation.dataset_name} / {evaluation.system}"
         say(f"gate: {of}: {sentence(found)}")
         for kind, line in zip(("warning: ", ""), newly_failing(each), strict=False):
             say(f"  {kind}{line}")
+    for client_id in failed:
+        say(f"gate: {client_id}: {NOT_EVALUATED}")
     verdicts = {each.judgement.verdict for each in deciding(db, judged)}
     if "regressed" in verdicts:
         return GATE_FAILED

@@ -44,19 +44,27 @@ def check_embedder(store: ChromaStore, client_id: str, embedder: "Embedder") -> 
         return
     strange, cosine = compare_vectors([page.chunks[row].text for row in rows], page.vectors[rows], embedder)
     if strange > MAX_STRANGE_SHARE * len(rows):
+        todo = "load the documents again with rageval ingest --embed-again"
+        if strange < len(rows):
+            todo = f"the others match, so these are damaged, or of another model: {todo}"
+        else:
+            model = "set RAGEVAL_EMBEDDING_MODEL to the model that the store was filled with"
+            todo = f"{model}; if it is this one, and the vectors are damaged, {todo}"
         raise EmbeddingError(
             f"client {client_id!r}: the vectors in the document store are not from {embedder.name}: {strange} of "
-            f"{len(rows)} chunks embedded again differ from their vector (median cosine {cosine:.2f}); "
-            "set RAGEVAL_EMBEDDING_MODEL to the model that the store was filled with; if it is this one, and the "
-            "vectors are damaged, load the documents again with rageval ingest --embed-again"
+            f"{len(rows)} chunks embedded again differ from their vector (their median cosine is {cosine:.2f}); {todo}"
         )
 
 
 def compare_vectors(texts: Sequence[str], stored: "np.ndarray", embedder: "Embedder") -> tuple[int, float]:
-    """Of how many texts the embedder's vector is not the stored one (float [n, dimension]), and the median cosine."""
+    """Of how many texts the embedder's vector is not the stored one (float [n, dimension]), and their median cosine.
+
+    Without any it is 1.
+    """
     import numpy as np
 
     again = embedder.encode(texts)
     lengths = np.linalg.norm(stored, axis=1) * np.linalg.norm(again, axis=1)
     cosines = (stored * again).sum(axis=1) / np.maximum(lengths, np.finfo(np.float32).tiny)
-    return int((cosines < MIN_COSINE).sum()), float(np.median(cosines))
+    strange = cosines[cosines < MIN_COSINE]
+    return len(strange), float(np.median(strange)) if len(strange) else 1.0

@@ -309,7 +309,7 @@ class _Inspector:
                 strange, cosine = compare_vectors([texts[row] for row in kept], stored, self._embedder)
                 if strange > MAX_STRANGE_SHARE * len(kept):
                     again = f"{strange} of {len(kept)} chunks embedded again"
-                    problem = f"{again} differ from their vector (median cosine {cosine:.2f})"
+                    problem = f"{again} differ from their vector (their median cosine is {cosine:.2f})"
             except EmbeddingError as error:
                 problem = str(error)
         return Vectors(dimension, space, made_by_model=problem is None, problem=problem)

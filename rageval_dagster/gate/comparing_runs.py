@@ -60,7 +60,10 @@ def compare_runs(db: Database, settings: Settings, before_id: int, now_id: int) 
         raise RagevalError(f"run {before_id} is of client {before.client_id!r}, run {now_id} of {now.client_id!r}")
     for evaluation in (before, now):
         if evaluation.status != "complete":
-            raise RagevalError(f"run {evaluation.id} is not complete: only complete runs can be compared")
+            raise RagevalError(
+                f"run {evaluation.id} is not complete, and only complete runs can be compared: "
+                f"rageval runs show {evaluation.id}"
+            )
     own = settings.for_client(now.client_id)
     metrics = metrics_of(own, now.k, metric_embedder(own, db, now.client_id))
     history = history_of(db, before, now)

@@ -7,13 +7,15 @@ from rageval_dagster.telling.verdicts import NOT_JUDGED, Verdict, movement, newl
 from rageval_dagster.text import showable
 
 _RESULTS = {"regressed": "failure", "unclear": "skipped"}
+NOT_EVALUATED = "not evaluated; the command says why"
 
 
-def junit_xml(found: Sequence[Verdict]) -> bytes:
+def junit_xml(found: Sequence[Verdict], failed: Sequence[str] = ()) -> bytes:
     """The report, in UTF-8. It names questions by their ids and has no text of them.
 
     A metric that regressed is a failure, one that is unclear is skipped. The case `evaluation` fails for a leak, is an
-    error where the system failed on too many questions, and skipped where nothing could be compared.
+    error where the system failed on too many questions, and skipped where nothing could be compared. A client that
+    `failed`, so that it has no evaluation, is an error in a suite of its own.
     """
     root = ElementTree.Element("testsuites", name="rageval gate")
     for verdict in found:
@@ -38,6 +40,9 @@ def junit_xml(found: Sequence[Verdict]) -> bytes:
         if judgement.newly_failing:
             out.text += f"\n{newly_turned(judgement)}: {showable(', '.join(judgement.newly_failing))}"
             out.text += f"\nboth answers: rageval runs compare {judgement.baseline_id} {evaluation.id}"
+    for client_id in failed:
+        _case(ElementTree.SubElement(root, "testsuite", name=showable(client_id)), "evaluation", "error", NOT_EVALUATED)
+    for suite in root:
         for kind, child in (
             ("tests", "testcase"),
             ("failures", "failure"),

@@ -49,8 +49,8 @@ class Standing:
 
     `gone` is what its documents lost that no incident is about, with the evaluation that found it; `lately` is how many
     questions newly fail that did not in the evaluation before. The metric's change is against the baseline where that
-    regressed, None where that is unclear, else since the evaluation before; no metric of the gate shows that answers
-    changed.
+    regressed, None where that is unclear, else since the evaluation before. No metric of the gate shows that answers
+    changed, and none is known of a run that failed.
     """
 
     row: Mapping[str, Any]
@@ -78,7 +78,7 @@ class Standing:
     def metric(self) -> tuple[str | None, float | None, float | None]:
         """The metric to look at, its mean, and its change."""
         row = self.row
-        if self.troubles[:1] == ["changed_answers"]:
+        if self.troubles[:1] in (["changed_answers"], ["failed_run"]):
             return None, None, None
         if row["regressed_metric"] is not None:
             return row["regressed_metric"], row["regressed_mean"], -row["regressed_by"]

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import dagster as dg
 import pytest
@@ -169,6 +170,20 @@ def test_a_failed_run_is_told_on_every_page_by_the_command_that_launched_it(
     assert run("evaluate", "--client", "acme").code == 0
     for page in pages(assistant):
         assert "failed" not in page[:120]
+
+
+def test_the_gate_names_the_client_whose_run_failed(
+    assistant: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ScriptedServer(fault_for=lambda _: Fault(status=401)) as server:
+        monkeypatch.setenv("RAGEVAL_JUDGE_MODEL", "judge")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        ended = run("evaluate", "--all", "--gate", "--junit", "gate.xml")
+    assert "\nacme: metric_scores: " in ended.err
+    assert "gate: acme: not evaluated" in ended.err
+    suites = ElementTree.parse("gate.xml").getroot()
+    assert [suite.get("errors") for suite in suites if suite.get("name") == "acme"] == ["1"]
+    assert "MRR" not in run("status").out, "a number of before is none of today"
 
 
 def test_a_killed_run_is_told_by_the_next_command_or_by_the_sensors(

@@ -250,7 +250,7 @@ def test_the_terminal_says_on_which_questions_a_number_is_unchanged(sqlite_db: D
         found = look_at(settings, sqlite_db, report_of(sqlite_db, judged.evaluation))
         lines.append([line.split() for line in evaluation_lines(settings, sqlite_db, found)])
     assert ["MRR", ".86", "unchanged"] in lines[1]
-    assert ["MRR", ".92", *"unchanged on 39 shared questions".split()] in lines[2]
+    assert ["MRR", ".92", *"unchanged on 39 questions (those scored both times)".split()] in lines[2]
     gone = "3 documents are gone; 3 of 42 questions lost their evidence".split()
     assert any(line[-len(gone) :] == [*gone[:-1], "evidence."] for line in lines[2])
 

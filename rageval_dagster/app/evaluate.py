@@ -216,7 +216,7 @@ def resume(db: Database, run: Unfinished, tell: Tell = untold) -> Evaluated:
     _choose(run.settings, db, [run.client_id], run.plan, True, tell)
     reports = _run(run.settings, db, run.client_id, run.trigger, run.plan, tell)
     found = [look_at(run.settings, db, report, just_made=True) for report in reports]
-    return Evaluated(found, 1, 0, False, _spent(db, reports))
+    return Evaluated(found, 1, [], False, _spent(db, reports))
 
 
 def forecasts(

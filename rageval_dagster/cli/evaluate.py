@@ -249,7 +249,7 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
         found: as `look_at` gives it of an evaluation that was just made.
         shown: whether `runs show` shows the rest, so that nobody needs to be sent there.
     """
-    from rageval_dagster.gate.causes import documents_told
+    from rageval_dagster.gate.causes import UNRETURNED, documents_told
     from rageval_dagster.telling.alarms import leak_alarm
     from rageval_dagster.telling.verdicts import in_short, newly_turned, resolution, verdict_of
 
@@ -272,7 +272,8 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
         lines += _lost(verdict, judgement, names)
     lines += _figures(own, found)
     if tells_changes:
-        lines += _changes(judgement, names)
+        lines += _changes(judgement)
+    after_changes = len(lines)
     if found.reused:
         lines.append(_reused(found.reused, evaluation))
     failing = judgement.newly_failing if alarm is None else ()
@@ -284,6 +285,10 @@ def evaluation_lines(own: Settings, db: "Database", found: "Found", shown: bool 
         lines.append(f"{resolution(seen, evaluation.item_count)}.")
     read = f"rageval runs show {evaluation.id}"
     steps = [f"Next: {step}" for step in _next_steps(own, found, verdict, read) if not (shown and read in step)]
+    unreturned = [change for change in judgement.changes if change.what in UNRETURNED] if tells_changes else []
+    # With the line of the report, and before it a failing question: that says more than names of documents.
+    if len(lines) + len(steps) + (2 if failing else 0) + 2 <= MOST_LINES:
+        lines[after_changes:after_changes] = _such_as(unreturned, names)
     if failing:
         told = newly_turned(judgement)
         examples = failing[: max(0, min(MOST_FAILING, MOST_LINES - 2 - len(lines) - len(steps)))]
@@ -352,9 +357,9 @@ def _such_as(changes: Iterable["Change"], names: Mapping[str, str]) -> list[str]
     return [f"Such as: {', '.join(said[:MOST_DOCUMENTS])}."] if said else []
 
 
-def _changes(judgement: "Judgement", names: Mapping[str, str]) -> list[str]:
+def _changes(judgement: "Judgement") -> list[str]:
     """A line for each thing that changed; of many one line that names them."""
-    from rageval_dagster.gate.causes import UNRETURNED, gone_in
+    from rageval_dagster.gate.causes import gone_in
     from rageval_dagster.telling.verdicts import told_as_changes, what_changed
     from rageval_dagster.telling.words import VERSIONS, capitalised
 
@@ -366,8 +371,7 @@ def _changes(judgement: "Judgement", names: Mapping[str, str]) -> list[str]:
     if len(said) > MOST_CHANGES:
         said = [f"changed: {named([VERSIONS.get(change.what, change.what) for change in changes])}"]
     said = said if since is None else [f"since run {since} {each}" for each in said]
-    unreturned = [change for change in changes if change.what in UNRETURNED]
-    return [*(f"{capitalised(each)}." for each in said), *_such_as(unreturned, names)]
+    return [f"{capitalised(each)}." for each in said]
 
 
 def _reused(count: int, evaluation: "Evaluation") -> str:
